@@ -1,0 +1,56 @@
+# Two commands do everything on a fresh machine (Python >= 3.11 and make):
+#   make reproduce   the paper's table
+#   make test        lint, types, import layers, tests
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+# Small matrices run many times slower with many BLAS threads.
+export OPENBLAS_NUM_THREADS ?= 1
+
+.PHONY: reproduce test lint types layers pytest build figures clean
+
+reproduce: $(VENV)/.app
+	@$(BIN)/cuspfa reproduce
+
+test: lint types layers pytest build
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+layers: $(VENV)/.dev
+	$(BIN)/lint-imports
+
+pytest: $(VENV)/.dev
+	$(BIN)/pytest -q -n auto
+
+build: $(VENV)/.dev
+	rm -rf dist && $(BIN)/python -m build --no-isolation -o dist . >/dev/null && $(BIN)/twine check --strict dist/*
+
+figures: $(VENV)/.app
+	$(BIN)/python docs/figures/make.py
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "cuspfa needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || \
+	  { rm -rf $(VENV); echo "Could not create $(VENV). On Debian: apt-get install python3-venv"; exit 1; }
+	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+
+# What runs the program.
+$(VENV)/.app: pyproject.toml | $(VENV)/bin/python
+	@echo "Installing cuspfa[app] into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --editable '.[app]'
+	@touch $@
+
+# What the checks need on top.
+$(VENV)/.dev: pyproject.toml $(VENV)/.app
+	@echo "Installing the development tools into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --editable '.[app,files]' --group dev hatchling
+	@touch $@
+
+clean:
+	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -1,0 +1,56 @@
+"""Checks of scalar arguments: each returns the ready value or raises an InputError."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
+
+import numpy as np
+
+from cuspfa._types import RandomState
+from cuspfa.errors import InputError
+
+
+def must_be(name: str, requirement: str, value: object) -> InputError:
+    """Build the one message form used for arguments."""
+    return InputError(f"{name} must be {requirement}. Got {value!r} instead.")
+
+
+def positive(name: str, value: Any) -> float:
+    """A finite number above zero."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+        raise must_be(name, "a positive number", value)
+    result = float(value)
+    if not (math.isfinite(result) and result > 0):
+        raise must_be(name, "a positive number", value)
+    return result
+
+
+def whole(name: str, value: Any, minimum: int) -> int:
+    """A whole number not below `minimum`."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
+        raise must_be(name, f"a whole number not below {minimum}", value)
+    result = int(value)
+    if result < minimum:
+        raise must_be(name, f"a whole number not below {minimum}", value)
+    return result
+
+
+def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    """One of a few words."""
+    if not isinstance(value, str) or value not in choices:
+        words = ", ".join(repr(choice) for choice in choices)
+        raise must_be(name, f"one of {words}", value)
+    return value
+
+
+def generator(random_state: RandomState) -> np.random.Generator:
+    """Turn any accepted `random_state` into a Generator, without touching global state."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(0, 2**32, size=4, dtype=np.uint32))
+    if random_state is None:
+        return np.random.default_rng()
+    return np.random.default_rng(whole("random_state", random_state, 0))

@@ -1,0 +1,8 @@
+"""Type names shared by all modules."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+RandomState = None | int | np.random.Generator | np.random.RandomState

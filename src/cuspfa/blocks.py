@@ -1,0 +1,131 @@
+"""Loadings and noise given what is known of the scores (Algorithm 1, steps 1 and 2).
+
+Each function takes the blocks it depends on and returns a new one; nothing is checked or printed
+here. Letters are the paper's: λ_j a row of Λ with q(λ_j) = N(μ_j, V_j), τ_j = E[1/σ²_j],
+T = diag(θ*_h) the expected prior precisions, M = E[ηᵀη].
+
+All rows have V_j = (T + τ_j M)^{-1} and differ only by the number τ_j, so one eigendecomposition
+T^{-1/2} M T^{-1/2} = U diag(d) Uᵀ serves them all: with F = T^{-1/2} U,
+
+    V_j = F diag(q_j) Fᵀ,   q_jk = 1 / (1 + τ_j d_k).
+
+There is no p×H×H array.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import eigh
+from scipy.special import digamma, gammaln
+
+from cuspfa._types import Array
+from cuspfa.prior import CuspPrior
+
+
+class ScoreMoments(NamedTuple):
+    """All that loadings, noise and bound may know of the scores η_i ~ N(m_i, V_i)."""
+
+    cross: Array
+    """(p, H) Σ_i y_ij E[η_i]."""
+    second: Array
+    """(H, H) Σ_i E[η_i η_iᵀ]."""
+    log_det: float
+    """Σ_i log|V_i|."""
+    n: float
+    """The number of rows the likelihood counts."""
+
+
+class Loadings(NamedTuple):
+    """q(λ_j) = N(μ_j, F diag(q_j) Fᵀ), j = 1..p."""
+
+    mean: Array
+    """(p, H) μ_j in rows."""
+    basis: Array
+    """(H, H) F."""
+    spread: Array
+    """(p, H) q_j in rows."""
+    log_det: float
+    """Σ_j log|V_j|."""
+
+    @property
+    def column_energy(self) -> Array:
+        """(H,) E‖λ_·h‖²."""
+        return np.asarray(np.sum(self.mean**2, axis=0) + self.basis**2 @ self.spread.sum(axis=0))
+
+    @property
+    def row_variance(self) -> Array:
+        """(p,) tr V_j, what E[λ_jᵀλ_j] has above μ_jᵀμ_j."""
+        return np.asarray(self.spread @ np.sum(self.basis**2, axis=0))
+
+    def weighted_gram(self, weights: Array) -> Array:
+        """Σ_j w_j E[λ_j λ_jᵀ], (H, H)."""
+        spread = (self.basis * (weights @ self.spread)) @ self.basis.T
+        return np.asarray(self.mean.T @ (weights[:, None] * self.mean) + spread)
+
+
+class Noise(NamedTuple):
+    """q(σ²_j) = InvGa(A_j, B_j); both (p,)."""
+
+    shape: Array
+    rate: Array
+
+    @property
+    def precision(self) -> Array:
+        """τ_j = E[1/σ²_j]."""
+        return self.shape / self.rate
+
+    @property
+    def log_precision(self) -> Array:
+        """E[log 1/σ²_j]."""
+        return np.asarray(digamma(self.shape) - np.log(self.rate))
+
+    @property
+    def variance(self) -> Array:
+        """E[σ²_j]; A_j > 1 as soon as there are two rows."""
+        return self.rate / (self.shape - 1.0)
+
+
+def update_loadings(
+    prior_precision: Array, noise_precision: Array, scores: ScoreMoments
+) -> Loadings:
+    """Best q(Λ) with the others fixed (step 1)."""
+    root = 1.0 / np.sqrt(prior_precision)
+    d, u = eigh(root[:, None] * scores.second * root)
+    basis = root[:, None] * u
+    spread = 1.0 / (1.0 + noise_precision[:, None] * np.maximum(d, 0.0))
+    mean = (noise_precision[:, None] * spread * (scores.cross @ basis)) @ basis.T
+    p = len(noise_precision)
+    log_det = float(np.sum(np.log(spread)) - p * np.sum(np.log(prior_precision)))
+    return Loadings(mean, basis, spread, log_det)
+
+
+def expected_rss(loadings: Loadings, scores: ScoreMoments, squares: Array) -> Array:
+    """(p,) E Σ_i (y_ij − λ_jᵀη_i)², from s_j = Σ_i y_ij²."""
+    m, basis = scores.second, loadings.basis
+    fitted = np.sum(loadings.mean * (loadings.mean @ m - 2.0 * scores.cross), axis=1)
+    spread = loadings.spread @ np.sum(basis * (m @ basis), axis=0)
+    return np.asarray(squares + fitted + spread)
+
+
+def update_noise(
+    loadings: Loadings, scores: ScoreMoments, squares: Array, counts: Array, prior: CuspPrior
+) -> Noise:
+    """Best q(σ²) with the others fixed (step 2)."""
+    rss = expected_rss(loadings, scores, squares)
+    return Noise(prior.noise_shape + counts / 2, prior.noise_rate + rss / 2)
+
+
+def noise_bound(noise: Noise, prior: CuspPrior) -> float:
+    """E[log p(σ²)] − E[log q(σ²)], that is −KL(q(σ²) ‖ InvGa(a_σ, b_σ))."""
+    a, b = prior.noise_shape, prior.noise_rate
+    terms = (
+        a * np.log(b)
+        - gammaln(a)
+        - noise.shape * np.log(noise.rate)
+        + gammaln(noise.shape)
+        + (a - noise.shape) * noise.log_precision
+        - (b - noise.rate) * noise.precision
+    )
+    return float(np.sum(terms))

@@ -1,0 +1,1 @@
+"""What was learned: engine-neutral, in the user's units."""

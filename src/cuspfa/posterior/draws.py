@@ -1,0 +1,61 @@
+"""Draws of loadings and noise, and what follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from cuspfa._types import Array
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Draws of Λ and σ² in the user's units; Ω = ΛΛᵀ + Σ is made when asked for.
+
+    Attributes
+    ----------
+    loadings : ndarray (n_draws, p, H)
+        Λ. Its columns may be rotated and reordered without changing Ω.
+    noise_variance : ndarray (n_draws, p)
+        σ².
+    """
+
+    loadings: Array
+    noise_variance: Array
+
+    def __len__(self) -> int:
+        return len(self.loadings)
+
+    @property
+    def covariance(self) -> Array:
+        """Ω of each draw, (n_draws, p, p): ask only where that fits into memory."""
+        omega: Array = self.loadings @ self.loadings.transpose(0, 2, 1)
+        diagonal = np.arange(omega.shape[1])
+        omega[:, diagonal, diagonal] += self.noise_variance
+        return omega
+
+    @property
+    def correlation(self) -> Array:
+        """Ω* = (Ω⊙I)^{-1/2} Ω (Ω⊙I)^{-1/2} of each draw, (n_draws, p, p)."""
+        omega = self.covariance
+        sd = np.sqrt(np.diagonal(omega, axis1=1, axis2=2))
+        return omega / sd[:, :, None] / sd[:, None, :]
+
+    def batches(self, size: int = 100) -> Iterator[Draws]:
+        """The same draws, a few at a time, for sums that need no p×p×n_draws array."""
+        for first in range(0, len(self), size):
+            part = slice(first, first + size)
+            yield Draws(self.loadings[part], self.noise_variance[part])
+
+
+def correlation_mse(draws: Draws, sample_correlation: Array) -> float:
+    """Σ_{j≤q} E(Ω*_jq − S_jq)² / {p(p+1)/2}, as §4 of the paper defines it."""
+    upper = np.triu_indices(len(sample_correlation))
+    target = sample_correlation[upper]
+    total = sum(
+        float(np.sum((part.correlation[:, upper[0], upper[1]] - target) ** 2))
+        for part in draws.batches()
+    )
+    return total / (len(draws) * len(target))

@@ -1,0 +1,1 @@
+"""Variational Bayes: the engine of Legramanti (2020)."""
