@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 # Small matrices run many times slower with many BLAS threads.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: reproduce test lint types layers pytest build figures clean
+.PHONY: reproduce test test-wheel lint types layers pytest build figures clean
 
 reproduce: $(VENV)/.app
 	@$(BIN)/cuspfa reproduce
@@ -29,6 +29,15 @@ pytest: $(VENV)/.dev
 
 build: $(VENV)/.dev
 	rm -rf dist && $(BIN)/python -m build --no-isolation -o dist . >/dev/null && $(BIN)/twine check --strict dist/*
+
+# The wheel by itself, in an environment that has nothing else.
+test-wheel: build
+	rm -rf $(VENV)-wheel && $(PYTHON) -m venv $(VENV)-wheel
+	$(VENV)-wheel/bin/python -m pip install --quiet dist/*.whl
+	cd $(VENV)-wheel && bin/python -c "import cuspfa; cuspfa.CuspFactorAnalysis(random_state=0).fit(cuspfa.datasets.load_bfi(subset='paper').data)"
+	@cd $(VENV)-wheel && if message=$$(bin/cuspfa 2>&1); then echo "cuspfa ran without its app extra?"; exit 1; fi; \
+	  echo "$$message" | grep -q "pip install 'cuspfa\[app\]'" && echo "Without the extra: $$message"
+	rm -rf $(VENV)-wheel
 
 figures: $(VENV)/.app
 	$(BIN)/python docs/figures/make.py
@@ -53,4 +62,4 @@ $(VENV)/.dev: pyproject.toml $(VENV)/.app
 	@touch $@
 
 clean:
-	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(VENV)-wheel dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
