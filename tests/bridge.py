@@ -4,11 +4,12 @@ import numpy as np
 from scipy.special import entr
 
 from cuspfa.blocks import Loadings, Noise, ScoreMoments
-from cuspfa.data.arrays import complete_matrix
+from cuspfa.data.arrays import GramMatrix, RowMatrix
 from cuspfa.data.source import CompleteSource
-from cuspfa.prior import CuspPrior, GaussianSlab
+from cuspfa.prior import CuspPrior
 from cuspfa.process import Labels, Sticks
-from cuspfa.variational.cycle import State
+from cuspfa.slabs import GaussianSlab
+from cuspfa.variational.cycle import State, Tail
 from oracles import algorithm1 as oracle
 
 
@@ -23,7 +24,8 @@ def prior_of(hyper):
 
 
 def source_of(y):
-    return CompleteSource(complete_matrix(y, float(len(y))))
+    n, p = y.shape
+    return CompleteSource(GramMatrix(y.T @ y, float(n)) if n >= p else RowMatrix(y, float(n)))
 
 
 def labels_of(kappa):
@@ -49,16 +51,17 @@ def row_covariances(loadings):
     return np.einsum("ak,jk,bk->jab", loadings.basis, loadings.spread, loadings.basis)
 
 
-def package_state(y, s, shared_covariance=None):
-    """The package's state for an oracle state (V_lambda replaced by one common covariance)."""
-    v = s.V_lambda[0] if shared_covariance is None else shared_covariance
+def package_state(y, s, hyper):
+    """The package's state with all H columns explicit (their covariances must be all alike)."""
     p = y.shape[1]
     return State(
-        loadings_of(s.mu_lambda, v),
+        loadings_of(s.mu_lambda, s.V_lambda[0]),
         Noise(np.full(p, float(s.A_sigma)), s.B_sigma),
         scores_of(y, s.mu_eta, s.V_eta),
+        Tail(0, np.zeros(p), 1.0),
         labels_of(s.kappa),
         Sticks(s.A_v, s.B_v),
+        GaussianSlab(hyper.theta_0),
     )
 
 

@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cuspfa import datasets as datasets
+    from cuspfa.data.moments import Moments as Moments
     from cuspfa.estimator import CuspFactorAnalysis as CuspFactorAnalysis
     from cuspfa.prior import CuspPrior as CuspPrior
-    from cuspfa.prior import GaussianSlab as GaussianSlab
+    from cuspfa.prior_sensitivity import sensitivity as sensitivity
     from cuspfa.process import CumulativeShrinkage as CumulativeShrinkage
+    from cuspfa.slabs import GaussianSlab as GaussianSlab
+    from cuspfa.slabs import InverseGammaSlab as InverseGammaSlab
+    from cuspfa.slabs import LearnedSlab as LearnedSlab
     from cuspfa.variational.method import Variational as Variational
 
 __version__ = version("cuspfa")
@@ -21,8 +25,12 @@ _HOMES = {
     "CumulativeShrinkage": "cuspfa.process",
     "CuspFactorAnalysis": "cuspfa.estimator",
     "CuspPrior": "cuspfa.prior",
-    "GaussianSlab": "cuspfa.prior",
+    "GaussianSlab": "cuspfa.slabs",
+    "InverseGammaSlab": "cuspfa.slabs",
+    "LearnedSlab": "cuspfa.slabs",
+    "Moments": "cuspfa.data.moments",
     "Variational": "cuspfa.variational.method",
+    "sensitivity": "cuspfa.prior_sensitivity",
 }
 _MODULES = ("datasets", "errors")
 
@@ -31,10 +39,14 @@ __all__ = [
     "CuspFactorAnalysis",
     "CuspPrior",
     "GaussianSlab",
+    "InverseGammaSlab",
+    "LearnedSlab",
+    "Moments",
     "Variational",
     "__version__",
     "datasets",
     "errors",
+    "sensitivity",
 ]
 
 

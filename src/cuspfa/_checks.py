@@ -21,10 +21,19 @@ def positive(name: str, value: Any) -> float:
     """A finite number above zero."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         raise must_be(name, "a positive number", value)
-    result = float(value)
+    try:
+        result = float(value)
+    except OverflowError:
+        result = math.inf
     if not (math.isfinite(result) and result > 0):
         raise must_be(name, "a positive number", value)
     return result
+
+
+def store_positive(instance: object, *names: str, label: str = "") -> None:
+    """Check fields of a frozen dataclass and store them as plain floats."""
+    for name in names:
+        object.__setattr__(instance, name, positive(label + name, getattr(instance, name)))
 
 
 def whole(name: str, value: Any, minimum: int) -> int:
@@ -53,4 +62,6 @@ def generator(random_state: RandomState) -> np.random.Generator:
         return np.random.default_rng(random_state.randint(0, 2**32, size=4, dtype=np.uint32))
     if random_state is None:
         return np.random.default_rng()
+    if isinstance(random_state, (bool, np.bool_)) or not isinstance(random_state, numbers.Integral):
+        raise must_be("random_state", "None, a whole number or a numpy Generator", random_state)
     return np.random.default_rng(whole("random_state", random_state, 0))

@@ -36,6 +36,12 @@ class ScoreMoments(NamedTuple):
     n: float
     """The number of rows the likelihood counts."""
 
+    def rotated(self, r: Array, log_det_r: float) -> ScoreMoments:
+        """The moments of Rη."""
+        return ScoreMoments(
+            self.cross @ r.T, r @ self.second @ r.T, self.log_det + 2 * self.n * log_det_r, self.n
+        )
+
 
 class Loadings(NamedTuple):
     """q(λ_j) = N(μ_j, F diag(q_j) Fᵀ), j = 1..p."""
@@ -64,6 +70,19 @@ class Loadings(NamedTuple):
         spread = (self.basis * (weights @ self.spread)) @ self.basis.T
         return np.asarray(self.mean.T @ (weights[:, None] * self.mean) + spread)
 
+    def rotated(self, r_inverse: Array, log_det_r: float) -> Loadings:
+        """The law of R^{-T}λ_j, which leaves Λη as it was when η becomes Rη."""
+        log_det = self.log_det - 2 * len(self.mean) * log_det_r
+        return Loadings(self.mean @ r_inverse, r_inverse.T @ self.basis, self.spread, log_det)
+
+    def columns(self, keep: Array) -> Loadings:
+        """The law of some columns only (their marginal; spread goes into one common basis)."""
+        p = len(self.mean)
+        covariance = (self.basis * self.spread.mean(axis=0)) @ self.basis.T
+        d, u = np.linalg.eigh(covariance[np.ix_(keep, keep)])
+        spread = np.tile(np.maximum(d, np.finfo(float).tiny), (p, 1))
+        return Loadings(self.mean[:, keep], u, spread, p * float(np.sum(np.log(spread[0]))))
+
 
 class Noise(NamedTuple):
     """q(σ²_j) = InvGa(A_j, B_j); both (p,)."""
@@ -83,8 +102,8 @@ class Noise(NamedTuple):
 
     @property
     def variance(self) -> Array:
-        """E[σ²_j]; A_j > 1 as soon as there are two rows."""
-        return self.rate / (self.shape - 1.0)
+        """E[σ²_j]; where it does not exist (A_j ≤ 1, two or three rows) 1/E[1/σ²_j]."""
+        return np.asarray(self.rate / np.where(self.shape > 1.0, self.shape - 1.0, self.shape))
 
 
 def update_loadings(

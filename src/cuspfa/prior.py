@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
-from cuspfa._checks import must_be, positive
-from cuspfa.process import CumulativeShrinkage
+from cuspfa._checks import must_be, store_positive
+from cuspfa.process import SMALLEST_COUNTED_SHAPE, CumulativeShrinkage
+from cuspfa.slabs import GaussianSlab, InverseGammaSlab, LearnedSlab
 
 
-@dataclass(frozen=True)
-class GaussianSlab:
-    """λ_jh ~ N(0, θ_0) for an active factor, θ_0 = `variance` given.
-
-    Examples
-    --------
-    >>> GaussianSlab(variance=1.0)
-    GaussianSlab(variance=1.0)
-    """
-
-    variance: float = 1.0
-
-    def __post_init__(self) -> None:
-        positive("slab variance", self.variance)
+def default_slab() -> InverseGammaSlab:
+    """The slab of `CuspPrior()`."""
+    return InverseGammaSlab(2.0, 0.4, pooled=True)
 
 
 @dataclass(frozen=True)
@@ -35,48 +26,64 @@ class CuspPrior:
     Parameters
     ----------
     alpha : float, default=5.0
-        α, about the number of factors expected before the data are seen.
-    slab : GaussianSlab, default=GaussianSlab(1.0)
-        Law of the loadings of an active factor; its variance is θ_0.
-    spike : float, default=1e-6
-        θ_∞, variance of the loadings of an inactive factor; below the slab's.
-    noise_shape, noise_rate : float, default=1.0 and 0.3
-        a_σ and b_σ.
+        α, the number of factors expected before the data are seen.
+    slab : GaussianSlab, InverseGammaSlab or LearnedSlab
+        Law of the loadings of an active factor. The default,
+        `InverseGammaSlab(2, 0.4, pooled=True)`, learns each factor's scale and lets
+        alike factors share it.
+    spike : float or None, default=None
+        θ_∞, variance of the loadings of an inactive factor; below the slab's. None is the limit
+        θ_∞ → 0: inactive factors vanish and the number of active ones has its exact prior,
+        Poisson(α) when s = 1, instead of mean-field labels and sticks.
+    noise_shape, noise_rate : float, default=0.1 and 0.003
+        a_σ and b_σ. The default is worth a fifth of an observation, weak enough for nearly
+        collinear standardised columns and for few rows.
     stick_shape : float, default=1.0
         s; 1 in the papers.
 
     Notes
     -----
     The variances are on the scale of the data as the engine sees them, so the same prior means
-    different things with and without standardised columns.
-    `CuspFactorAnalysis.as_published` sets prior and treatment of the data together.
+    different things with and without standardised columns; the defaults are for standardised
+    ones. `CuspFactorAnalysis.as_published` sets prior and treatment of the data together.
 
     Examples
     --------
     >>> CuspPrior(alpha=3.0).alpha
     3.0
-    >>> CuspPrior(spike=2.0)
+    >>> from cuspfa import GaussianSlab
+    >>> CuspPrior(slab=GaussianSlab(1.0), spike=2.0)
     Traceback (most recent call last):
         ...
     cuspfa.errors.InputError: spike must be smaller than the slab's variance 1.0. Got 2.0 instead.
     """
 
     alpha: float = 5.0
-    slab: GaussianSlab = field(default_factory=GaussianSlab)
-    spike: float = 1e-6
-    noise_shape: float = 1.0
-    noise_rate: float = 0.3
+    slab: GaussianSlab | InverseGammaSlab | LearnedSlab = field(default_factory=default_slab)
+    spike: float | None = None
+    noise_shape: float = 0.1
+    noise_rate: float = 0.003
     stick_shape: float = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("alpha", "spike", "noise_shape", "noise_rate", "stick_shape"):
-            positive(name, getattr(self, name))
-        if not isinstance(self.slab, GaussianSlab):
-            raise must_be("slab", "a GaussianSlab", self.slab)
-        if self.spike >= self.slab.variance:
+        store_positive(self, "alpha", "noise_shape", "noise_rate", "stick_shape")
+        if not isinstance(self.slab, (GaussianSlab, InverseGammaSlab, LearnedSlab)):
+            raise must_be("slab", "a GaussianSlab, an InverseGammaSlab or a LearnedSlab", self.slab)
+        if self.spike is None:
+            if self.stick_shape < SMALLEST_COUNTED_SHAPE:
+                raise must_be(
+                    "stick_shape",
+                    f"at least {SMALLEST_COUNTED_SHAPE} when the spike is at zero (spike=None)",
+                    self.stick_shape,
+                )
+            return
+        store_positive(self, "spike")
+        if isinstance(self.slab, GaussianSlab) and self.spike >= self.slab.variance:
             raise must_be(
                 "spike", f"smaller than the slab's variance {self.slab.variance}", self.spike
             )
+        if isinstance(self.slab, LearnedSlab) or getattr(self.slab, "pooled", False):
+            raise must_be("spike", "None with a slab that learns from all factors", self.spike)
 
     @classmethod
     def variational_paper(cls) -> CuspPrior:
@@ -87,6 +94,13 @@ class CuspPrior:
         """
         return cls(alpha=5.0, slab=GaussianSlab(1.0), spike=1e-6, noise_shape=1.0, noise_rate=0.3)
 
-    def process(self, n_terms: int) -> CumulativeShrinkage:
-        """The finite process of `n_terms` = H columns."""
+    def process(self, n_terms: int | None = None) -> CumulativeShrinkage:
+        """The process of `n_terms` = H columns, or the countable one."""
         return CumulativeShrinkage(self.alpha, n_terms, self.stick_shape)
+
+    def log_count_probability(self, n_factors: int) -> float:
+        """Log P(H* = K) under the countable process, exactly."""
+        if self.stick_shape == 1.0:
+            return float(n_factors * math.log(self.alpha) - self.alpha - math.lgamma(n_factors + 1))
+        probability = float(self.process().active_count_pmf([n_factors])[0])
+        return math.log(probability) if probability > 0 else -math.inf

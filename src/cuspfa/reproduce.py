@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from cuspfa._checks import whole
+from cuspfa._types import Array
 from cuspfa.datasets import load_bfi
 from cuspfa.estimator import CuspFactorAnalysis
 from cuspfa.posterior.draws import correlation_mse
-from cuspfa.variational.fit import Callback
+from cuspfa.variational.search import Callback
 
 FORMAT_VERSION = 1
 
@@ -97,21 +98,27 @@ def reproduce(*, seed: int = 0, quick: bool = False, on_stage: Stage | None = No
     whole("seed", seed, 0)
     data = load_bfi(subset="paper").data
     n_draws = 200 if quick else 2000
-    rows = (_variational_random_starts(data, seed, n_draws, on_stage),)
+    rows = tuple(
+        _variational(data, method, seed, n_draws, on_stage)
+        for method in ("variational-random-starts", "variational-search")
+    )
     return Reproduction(rows, seed, quick)
 
 
-def _variational_random_starts(data: Any, seed: int, n_draws: int, on_stage: Stage | None) -> Row:
-    callback = on_stage("variational-random-starts") if on_stage is not None else None
-    fit_rng, draw_rng = np.random.default_rng(seed).spawn(2)
+def _variational(data: Array, method: str, seed: int, n_draws: int, on_stage: Stage | None) -> Row:
+    callback = on_stage(method) if on_stage is not None else None
     begin = time.perf_counter()
-    model = CuspFactorAnalysis.as_published("variational", random_state=fit_rng, callback=callback)
-    model.fit(data)
-    draws = model.posterior_.draw(n_draws, random_state=draw_rng)
-    mse = correlation_mse(draws, np.corrcoef(data, rowvar=False))
+    model = CuspFactorAnalysis.as_published(
+        "variational",
+        search=method == "variational-search",
+        random_state=seed,
+        callback=callback,
+    ).fit(data)
+    draws = model.posterior_.draw(n_draws, random_state=np.random.default_rng([seed, 1]))
+    mse = correlation_mse(draws, np.asarray(np.corrcoef(data, rowvar=False)))
     seconds = time.perf_counter() - begin
     return Row(
-        method="variational-random-starts",
+        method=method,
         mse=mse,
         expected_active_factors=model.expected_active_factors_,
         seconds=seconds,

@@ -3,45 +3,198 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy import sparse
 
-from cuspfa.data.arrays import GramMatrix, RowMatrix, complete_matrix
+from cuspfa import CuspFactorAnalysis, CuspPrior, GaussianSlab, LearnedSlab, Moments
+from cuspfa.data.arrays import GramMatrix, RowMatrix, SparseMatrix
+from cuspfa.data.complete import prepare_moments, prepare_rows
 from cuspfa.data.source import CompleteSource
-from cuspfa.prior import CuspPrior
-from cuspfa.variational.cycle import cycle
-from cuspfa.variational.starts import draw_start
-
-HOMES = {"gram": lambda y, n: GramMatrix(y.T @ y, n), "rows": RowMatrix}
+from cuspfa.errors import DataError
 
 
-@pytest.fixture(params=[(30, 7), (5, 12), (6, 6)], ids=str)
-def y(request):
-    rows = np.random.default_rng(0).normal(size=request.param)
-    return rows - rows.mean(axis=0)
+def sparse_rows(n, p, seed=0):
+    rng = np.random.default_rng(seed)
+    shared = rng.poisson(0.5, size=(n, 2)) @ rng.poisson(0.7, size=(2, p))
+    return (rng.poisson(0.3, size=(n, p)) + shared).astype(float)
 
 
-@pytest.mark.parametrize("home", HOMES)
-def test_products(home, y):
-    matrix = HOMES[home](y, float(len(y)))
-    w = np.random.default_rng(1).normal(size=(y.shape[1], 3))
+SHAPES = [(60, 9), (12, 30), (15, 15)]
+HOMES = {
+    "gram": lambda y: GramMatrix(y.T @ y, float(len(y))),
+    "rows": lambda y: RowMatrix(y, float(len(y))),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("home", [*HOMES, "sparse"])
+def test_products_and_squares(home, shape):
+    x = sparse_rows(*shape)
+    center, scale = x.mean(axis=0), x.std(axis=0) + 1.0
+    y = (x - center) / scale
+    if home == "sparse":
+        matrix = SparseMatrix(sparse.csr_array(x), center, scale, float(len(x)))
+    else:
+        matrix = HOMES[home](y)
+    w = np.random.default_rng(1).normal(size=(shape[1], 3))
     cross, inner = matrix.products(w)
-    assert_allclose(cross, y.T @ (y @ w), rtol=1e-10, atol=1e-10)
-    assert_allclose(inner, (y @ w).T @ (y @ w), rtol=1e-10, atol=1e-10)
-    assert_allclose(matrix.sum_of_squares, (y**2).sum(axis=0))
+    assert_allclose(cross, y.T @ (y @ w), rtol=1e-9, atol=1e-9)
+    assert_allclose(inner, (y @ w).T @ (y @ w), rtol=1e-9, atol=1e-9)
+    assert_allclose(matrix.sum_of_squares, (y**2).sum(axis=0), rtol=1e-9)
 
 
-def test_the_homes_give_the_same_fit(y):
-    prior = CuspPrior()
-    ends = []
-    for home in HOMES.values():
-        source = CompleteSource(home(y, float(len(y))))
-        state = draw_start(source, prior, y.shape[1] + 1, np.random.default_rng(2))
-        for _ in range(10):
-            state = cycle(state, source, prior)
-        ends.append(state)
-    assert_allclose(ends[0].loadings.mean, ends[1].loadings.mean, rtol=1e-9, atol=1e-10)
-    assert_allclose(ends[0].noise.rate, ends[1].noise.rate, rtol=1e-9)
+@pytest.mark.parametrize("p", [12, 450])
+def test_leading_directions_are_those_of_the_dense_matrix(p):
+    rng = np.random.default_rng(2)
+    y = rng.normal(size=(200, 3)) @ rng.normal(size=(3, p)) + rng.normal(size=(200, p))
+    noise = rng.uniform(0.5, 2.0, size=p)
+    whitened = y / np.sqrt(noise)
+    values, vectors = CompleteSource(RowMatrix(y, 200.0)).leading(3, noise, rng)
+    expected, basis = np.linalg.eigh(whitened.T @ whitened)
+    assert_allclose(values[:3], expected[::-1][:3], rtol=1e-4)
+    overlap = np.linalg.svd(basis[:, ::-1][:, :3].T @ vectors[:, :3], compute_uv=False)
+    assert overlap.min() > 0.999
+    near = vectors[:, :3] * np.sqrt(noise)[:, None]
+    again, _ = CompleteSource(RowMatrix(y, 200.0)).leading(3, noise, rng, near=near)
+    assert_allclose(again[:3], expected[::-1][:3], rtol=1e-4)
 
 
-def test_the_cheaper_home_is_chosen():
-    assert isinstance(complete_matrix(np.ones((5, 3)), 5.0), GramMatrix)
-    assert isinstance(complete_matrix(np.ones((3, 5)), 3.0), RowMatrix)
+FITS = {
+    "published": {"prior": CuspPrior.variational_paper(), "standardize": False},
+    "default": {},
+    "gaussian": {"prior": CuspPrior(slab=GaussianSlab(1.0))},
+    "common": {"prior": CuspPrior(slab=LearnedSlab(common=True))},
+}
+
+
+@pytest.mark.parametrize("settings", FITS.values(), ids=FITS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_all_homes_give_the_same_fit(shape, settings):
+    x = sparse_rows(*shape)
+    x = x[:, np.ptp(x, axis=0) > 0]
+    reference = CuspFactorAnalysis(**settings, random_state=0).fit(x)
+    fits = {
+        "sparse": CuspFactorAnalysis(**settings, random_state=0).fit(sparse.csc_matrix(x)),
+        "moments": CuspFactorAnalysis(**settings, random_state=0).fit_moments(Moments.from_rows(x)),
+        "float32": CuspFactorAnalysis(**settings, random_state=0).fit(x.astype(np.float32)),
+        "fortran": CuspFactorAnalysis(**settings, random_state=0).fit(np.asfortranarray(x)),
+        "integers": CuspFactorAnalysis(**settings, random_state=0).fit(x.astype(int)),
+    }
+    for name, model in fits.items():
+        assert model.n_factors_ == reference.n_factors_, name
+        close = {"rtol": 1e-8, "atol": 1e-8}
+        assert_allclose(model.get_covariance(), reference.get_covariance(), err_msg=name, **close)
+        assert model.lower_bound_ == pytest.approx(reference.lower_bound_, rel=1e-9)
+
+
+def test_permutations_and_signs_do_not_matter():
+    x = sparse_rows(80, 8)
+    rng = np.random.default_rng(3)
+    rows, columns = rng.permutation(80), rng.permutation(8)
+    signs = rng.choice([-1.0, 1.0], size=8)
+    plain = CuspFactorAnalysis().fit(x).get_covariance()
+    moved = CuspFactorAnalysis().fit((x * signs)[rows][:, columns]).get_covariance()
+    assert_allclose(moved, (plain * np.outer(signs, signs))[np.ix_(columns, columns)], rtol=1e-6)
+
+
+# --- moments -----------------------------------------------------------------------------------
+
+
+def test_moments_keep_their_digits_far_from_zero():
+    """Mean/sd = 1e8: Σy² − nȳ² has no digit left, centred blocks have."""
+    rng = np.random.default_rng(4)
+    noise = rng.normal(size=(50_000, 3))
+    far = noise + 1e8
+    moments = Moments.from_rows(far)
+    assert_allclose(moments.covariance, np.cov(noise, rowvar=False), atol=1e-6)
+    naive = (far.T @ far - len(far) * np.outer(far.mean(0), far.mean(0))) / (len(far) - 1)
+    assert not np.allclose(naive, np.cov(noise, rowvar=False), atol=1e-2)
+
+
+def test_moments_of_parts_add_up():
+    x = np.random.default_rng(5).normal(size=(90, 4)) * 3 + 7
+    whole = Moments.from_rows(x, names=list("abcd"))
+    parts = [Moments.from_rows(part, names=list("abcd")) for part in (x[:1], x[1:40], x[40:])]
+    merged = parts[0] + parts[1] + parts[2]
+    assert merged.n == 90
+    assert merged.names == list("abcd")
+    assert_allclose(merged.mean, whole.mean)
+    assert_allclose(merged.cross_products, whole.cross_products, atol=1e-9)
+    assert_allclose(whole.covariance, np.cov(x, rowvar=False))
+    with pytest.raises(DataError, match="different columns"):
+        whole + Moments.from_rows(x)
+    with pytest.raises(TypeError):
+        whole + 1
+
+
+def test_the_fit_of_a_covariance_is_the_fit_of_its_rows():
+    x = sparse_rows(100, 6)
+    rows = CuspFactorAnalysis().fit(x)
+    covariance = np.cov(x, rowvar=False)
+    given = Moments.from_covariance(covariance, 100, mean=x.mean(axis=0), names=list("abcdef"))
+    model = CuspFactorAnalysis().fit_moments(given)
+    assert_allclose(model.get_covariance(), rows.get_covariance(), rtol=1e-9)
+    assert model.feature_names_in_.tolist() == list("abcdef")
+    correlation = np.corrcoef(x, rowvar=False)
+    model = CuspFactorAnalysis().fit_moments(Moments.from_correlation(correlation, 100))
+    assert_allclose(model.loadings_, rows.loadings_, atol=1e-6)
+
+
+def test_a_correlation_matrix_that_is_none_is_repaired_loudly():
+    broken = np.array([[1.0, 0.9, -0.9], [0.9, 1.0, 0.9], [-0.9, 0.9, 1.0]])
+    with pytest.warns(UserWarning, match="not positive semi-definite.*eigenvalue -0.8"):
+        moments = Moments.from_correlation(broken, 50)
+    assert np.linalg.eigvalsh(moments.covariance)[0] >= -1e-9
+    assert_allclose(np.diag(moments.covariance), 1.0)
+    assert CuspFactorAnalysis().fit_moments(moments).converged_
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Moments.from_correlation(np.diag([1.0, 2.0]), 10), "unit diagonal.*2.0.*index 1"),
+        (lambda: Moments.from_correlation([[1, 2], [2, 1]], 10), "between -1 and 1"),
+        (lambda: Moments.from_correlation([[1, 0.5], [0.1, 1]], 10), "symmetric"),
+        (lambda: Moments.from_correlation(np.ones(3), 10), "square matrix"),
+        (lambda: Moments.from_correlation([[1, np.nan], [np.nan, 1]], 10), "NaN"),
+        (lambda: Moments.from_correlation(np.eye(2), 1), "n must be a whole number not below 2"),
+        (lambda: Moments.from_covariance(np.diag([1.0, 0.0]), 9), "positive diagonal.*index 1"),
+        (lambda: Moments.from_covariance(np.eye(2), 9, names=["a"]), "names must be"),
+        (lambda: Moments.from_covariance(np.eye(2), 9, mean=[0.0]), "cross_products must be"),
+        (lambda: CuspFactorAnalysis().fit_moments(np.eye(3)), "moments must be a Moments object"),
+        (
+            lambda: CuspFactorAnalysis().fit_moments(Moments(5, np.zeros(2), np.diag([1.0, 0.0]))),
+            "column 1 of the moments is constant",
+        ),
+        (
+            lambda: CuspFactorAnalysis().fit_moments(Moments(1, np.zeros(2), np.eye(2))),
+            "at least 2 rows",
+        ),
+    ],
+)
+def test_bad_moments(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_no_copy_of_tall_data_and_one_of_wide():
+    """The Gram home keeps no rows; the row home keeps one centred copy."""
+    tall = np.random.default_rng(6).normal(size=(500, 5))
+    prepared = prepare_rows(tall, scaling="columns", flat_mean=True)
+    assert isinstance(prepared.source._matrix, GramMatrix)
+    wide = prepare_rows(tall.T[:, :50], scaling="none", flat_mean=False)
+    assert isinstance(wide.source._matrix, RowMatrix)
+    assert wide.source.n == 5
+    kept = prepare_rows(sparse.csr_matrix(tall.T), scaling="none", flat_mean=True)
+    assert isinstance(kept.source._matrix, SparseMatrix)
+    common = prepare_moments(
+        Moments.from_rows(tall * [1, 2, 3, 4, 5]), scaling="common", flat_mean=True
+    )
+    assert_allclose(common.scale, common.scale[0])
+    assert np.mean(common.source.squares) / (len(tall) - 1) == pytest.approx(1.0)
+
+
+def test_a_sparse_column_far_from_zero_is_refused():
+    x = sparse_rows(100, 4)
+    x[:, 2] = 1e6 + np.random.default_rng(0).normal(size=100)
+    with pytest.raises(DataError, match="column 2 of the sparse matrix.*Subtract a constant"):
+        CuspFactorAnalysis().fit(sparse.csr_matrix(x))

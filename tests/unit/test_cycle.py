@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 import bridge
 from cuspfa.variational.bound import lower_bound
-from cuspfa.variational.cycle import STEPS, blocks, cycle
+from cuspfa.variational.cycle import STEPS
 from oracles import algorithm1 as oracle
 
 SHAPES = [(30, 6, 7), (6, 15, 16), (40, 5, 3), (12, 4, 1), (9, 1, 2), (2, 3, 4)]
@@ -26,9 +26,12 @@ def problem(shape, seed=0):
 
 
 def assert_same(state, literal, y):
-    loadings, noise, scores, labels, sticks = state
+    loadings, noise, scores, _, labels, sticks, _ = state
     assert_allclose(loadings.mean, literal.mu_lambda, **CLOSE)
-    assert_allclose(bridge.row_covariances(loadings), literal.V_lambda, rtol=1e-9, atol=1e-11)
+    ours, theirs = bridge.row_covariances(loadings), literal.V_lambda
+    sd = np.sqrt(np.einsum("jhh->jh", theirs))  # spike entries are 1e-6: compare as correlations
+    relative = (ours - theirs) / sd[:, :, None] / sd[:, None, :]
+    assert np.abs(relative).max() < 1e-9
     log_det = np.linalg.slogdet(literal.V_lambda)[1].sum()
     assert_allclose(loadings.log_det, log_det, rtol=1e-9)
     assert_allclose(noise.shape, literal.A_sigma, **CLOSE)
@@ -51,7 +54,7 @@ def assert_same(state, literal, y):
 def test_every_step_equals_the_literal_one(shape, hyper):
     y, literal = problem(shape)
     source, prior = bridge.source_of(y), bridge.prior_of(hyper)
-    state = bridge.package_state(y, literal)
+    state = bridge.package_state(y, literal, hyper)
     for _ in range(3):
         for step, literal_step in zip(STEPS, oracle.STEPS, strict=True):
             state, literal = step(state, source, prior), literal_step(y, literal, hyper)
@@ -65,7 +68,7 @@ def test_every_step_equals_the_literal_one(shape, hyper):
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_every_term_of_the_bound_at_an_arbitrary_state(shape, hyper):
     y, literal = problem(shape, seed=1)
-    state = bridge.package_state(y, literal)
+    state = bridge.package_state(y, literal, hyper)
     ours = lower_bound(state, bridge.source_of(y), bridge.prior_of(hyper))
     terms = oracle.bound_terms(y, literal, hyper)
     assert_allclose(ours.likelihood, terms["likelihood"], rtol=1e-10)
@@ -74,26 +77,16 @@ def test_every_term_of_the_bound_at_an_arbitrary_state(shape, hyper):
         assert_allclose(getattr(ours, block), expected, rtol=1e-9, atol=1e-9)
 
 
-def test_cycle_is_its_five_blocks():
-    y, literal = problem((20, 4, 5))
-    source, prior = bridge.source_of(y), bridge.prior_of(HYPERS["paper"])
-    state = bridge.package_state(y, literal)
-    *_, last = blocks(state, source, prior)
-    for ours, theirs in zip(cycle(state, source, prior), last, strict=True):
-        for a, b in zip(ours, theirs, strict=True):
-            assert_allclose(a, b, rtol=0)
-
-
 @pytest.mark.parametrize("shape", [(126, 25, 26), (20, 60, 61)], ids=str)
-def test_same_optimum_as_the_literal_algorithm(shape):
-    """Run both to the end from one start."""
+def test_still_together_after_25_cycles(shape):
     y, literal = problem(shape, seed=2)
     hyper = HYPERS["paper"]
     source, prior = bridge.source_of(y), bridge.prior_of(hyper)
-    state = bridge.package_state(y, literal)
+    state = bridge.package_state(y, literal, hyper)
     for _ in range(25):
         literal = oracle.cycle(y, literal, hyper)
-        state = cycle(state, source, prior)
+        for step in STEPS:
+            state = step(state, source, prior)
     ours = lower_bound(state, source, prior).total
     assert_allclose(ours, oracle.bound(y, literal, hyper), rtol=1e-9)
     assert_allclose(state.labels.active, bridge.labels_of(literal.kappa).active, atol=1e-9)

@@ -16,7 +16,9 @@ def make_posterior(p=4, k=3, seed=0):
     return VariationalPosterior(
         Loadings(rng.normal(size=(p, k)), rng.normal(size=(k, k)), spread, 0.0),
         Noise(np.full(p, 8.0), rng.uniform(2, 5, size=p)),
-        active=np.array([1.0, 0.9, 0.0])[:k],
+        active=np.ones(k),
+        expected_active_factors=float(k),
+        tail_variance=rng.uniform(0, 0.1, size=p),
         center=rng.normal(size=p),
         scale=rng.uniform(0.5, 2, size=p),
     )
@@ -32,7 +34,8 @@ def test_draws_have_the_moments_of_q():
         assert_allclose(observed, expected, atol=0.04 * np.abs(expected).max())
         assert not np.allclose(observed, 1.2 * expected, atol=0.04 * np.abs(expected).max())
     assert_allclose(draws.loadings.mean(axis=0), posterior.mean_loadings, atol=0.03)
-    expected = scale**2 * posterior.noise.rate / (posterior.noise.shape - 1)
+    own = posterior.noise.rate / (posterior.noise.shape - 1)
+    expected = scale**2 * (own + posterior.tail_variance)
     assert_allclose(draws.noise_variance.mean(axis=0), expected, rtol=0.02)
     # Rows of Λ are independent under q.
     a, b = draws.loadings[:, 0, 0], draws.loadings[:, 1, 0]

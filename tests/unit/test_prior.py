@@ -1,8 +1,10 @@
 import dataclasses
+from fractions import Fraction
 
+import numpy as np
 import pytest
 
-from cuspfa import CuspPrior, GaussianSlab
+from cuspfa import CuspPrior, GaussianSlab, InverseGammaSlab, LearnedSlab
 from cuspfa.errors import InputError
 
 
@@ -20,6 +22,9 @@ def test_frozen():
 @pytest.mark.parametrize("name", ["alpha", "spike", "noise_shape", "noise_rate", "stick_shape"])
 @pytest.mark.parametrize("value", [0, -1.0, float("nan"), float("inf"), "1", None, True])
 def test_numbers_out_of_range_are_named(name, value):
+    if name == "spike" and value is None:
+        assert CuspPrior(spike=None).spike is None  # the spike at zero
+        return
     with pytest.raises(InputError, match=f"{name} must be a positive number. Got"):
         CuspPrior(**{name: value})
 
@@ -30,4 +35,25 @@ def test_slab_is_checked():
     with pytest.raises(InputError, match="slab must be a GaussianSlab"):
         CuspPrior(slab=1.0)
     with pytest.raises(InputError, match="spike must be smaller than the slab's variance"):
-        CuspPrior(slab=GaussianSlab(1e-7))
+        CuspPrior(slab=GaussianSlab(1e-7), spike=1e-6)
+    for slab in (LearnedSlab(), LearnedSlab(common=True), InverseGammaSlab(pooled=True)):
+        with pytest.raises(InputError, match="spike must be None with a slab that learns"):
+            CuspPrior(slab=slab, spike=1e-6)
+    with pytest.raises(InputError, match="stick_shape must be at least 0.5"):
+        CuspPrior(stick_shape=0.2)
+
+
+def test_numbers_become_floats():
+    prior = CuspPrior(alpha=Fraction(5), noise_rate=np.float32(0.5))
+    assert type(prior.alpha) is float
+    assert type(prior.noise_rate) is float
+    with pytest.raises(InputError, match="alpha must be"):
+        CuspPrior(alpha=10**400)
+
+
+def test_log_count_probability_is_that_of_the_process():
+    for shape in (1.0, 2.0):
+        prior = CuspPrior(alpha=3.0, stick_shape=shape)
+        pmf = prior.process().active_count_pmf(np.arange(8))
+        logs = [prior.log_count_probability(k) for k in range(8)]
+        np.testing.assert_allclose(logs, np.log(pmf), rtol=1e-9)

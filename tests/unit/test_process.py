@@ -12,7 +12,10 @@ from cuspfa.process import (
     CumulativeShrinkage,
     Sticks,
     expected_log_weights,
+    labels_bound,
     prior_sticks,
+    rows_needed,
+    settle_labels,
     sticks_bound,
     update_labels,
     update_sticks,
@@ -110,7 +113,12 @@ def test_same_seed_same_draws_and_global_state_untouched():
             lambda: CumulativeShrinkage(1.0, 3).draw_spike_probabilities(3, n_terms=4),
             "at most the process's own 3",
         ),
+        (lambda: CumulativeShrinkage(1.0, 3).draw_spike_probabilities(3, n_terms="2"), "n_terms"),
         (lambda: CumulativeShrinkage(1.0, 3).draw("x", 0.0), "slab must be"),
+        (lambda: CumulativeShrinkage(1.0, 3).draw(1 + 0j, 0.0), "slab must be"),
+        (lambda: CumulativeShrinkage(1.0, 3).draw(True, 0.0), "slab must be"),
+        (lambda: CumulativeShrinkage(1.0, 3).draw(np.nan, 0.0), "slab must be"),
+        (lambda: CumulativeShrinkage(1.0, 3).draw(stats.invgamma, 0.0), "slab must be"),
         (lambda: CumulativeShrinkage(1.0, 3).draw(1.0, object()), "spike must be"),
         (lambda: CumulativeShrinkage(1.0, 3).draw(1.0, 0.0, n_draws=0), "n_draws must be"),
         (lambda: CumulativeShrinkage(1.0, 3).draw(1.0, 0.0, random_state="x"), "random_state"),
@@ -119,6 +127,36 @@ def test_same_seed_same_draws_and_global_state_untouched():
 def test_bad_arguments_are_named(make, message):
     with pytest.raises(InputError, match=message):
         make()
+
+
+COUNTS = [(3.0, 1.0, None), (3.0, 1.0, 6), (4.0, 2.5, None), (5.0, 0.5, None), (2.0, 0.7, 9)]
+
+
+@pytest.mark.parametrize(("alpha", "shape", "n_terms"), COUNTS)
+def test_number_of_active_terms_has_its_exact_law(alpha, shape, n_terms):
+    process = CumulativeShrinkage(alpha, n_terms, shape)
+    draws = process.draw(1.0, 0.0, n_draws=N_DRAWS, n_terms=n_terms or 200, random_state=6)
+    counts = draws.active.sum(axis=1)
+    k = np.arange(9)
+    pmf = process.active_count_pmf(k)
+    observed = (counts[:, None] == k).astype(float)
+    assert np.all(within(observed, pmf) | (pmf < 1e-4))
+    other = CumulativeShrinkage(1.15 * alpha, n_terms, shape).active_count_pmf(k)
+    assert not np.all(within(observed, other) | (other < 1e-4))
+
+
+def test_number_of_active_terms_of_the_countable_process_is_poisson():
+    process = CumulativeShrinkage(7.0)
+    assert_allclose(process.active_count_pmf(np.arange(30)), stats.poisson(7.0).pmf(np.arange(30)))
+    # The general sum, forced by a shape just off 1, agrees.
+    near = CumulativeShrinkage(7.0, stick_shape=1.0 + 1e-12)
+    assert_allclose(near.active_count_pmf(np.arange(30)), process.active_count_pmf(np.arange(30)))
+    long = CumulativeShrinkage(7.0, n_terms=400)
+    assert_allclose(long.active_count_pmf(np.arange(30)), process.active_count_pmf(np.arange(30)))
+    with pytest.raises(InputError, match="counts must be whole numbers"):
+        process.active_count_pmf([0.5])
+    with pytest.raises(InputError, match="stick_shape must be at least"):
+        CumulativeShrinkage(1.0, stick_shape=0.1).active_count_pmf([1])
 
 
 # --- labels and sticks -------------------------------------------------------------------------
@@ -160,9 +198,41 @@ def test_labels_without_the_matrix_equal_those_with_it(log_odds, alpha, seed):
 
 def test_sticks_at_their_prior_cost_nothing():
     process = CumulativeShrinkage(4.0, n_terms=12, stick_shape=1.5)
-    assert sticks_bound(prior_sticks(process), process) == pytest.approx(0.0, abs=1e-12)
+    assert sticks_bound(prior_sticks(process, 12), process) == pytest.approx(0.0, abs=1e-12)
     shifted = Sticks(np.full(11, 2.0), np.full(11, 4.0))
     assert sticks_bound(shifted, process) < -1e-3
+
+
+@pytest.mark.parametrize(("n_active", "n_terms"), [(0, 1), (1, 2), (3, 26), (20, 26), (4, 300)])
+def test_settled_labels_are_a_fixed_point_and_better_than_many_plain_sweeps(n_active, n_terms):
+    process = CumulativeShrinkage(5.0)
+    odds = np.where(np.arange(n_terms) < n_active, 50.0, -50.0)
+    labels, sticks = settle_labels(odds, prior_sticks(process, n_terms), process)
+    again = update_sticks(update_labels(odds, expected_log_weights(sticks)), process)
+    assert_allclose(again.a, sticks.a, rtol=1e-5)
+    assert_allclose(again.b, sticks.b, rtol=1e-5)
+    settled = labels_bound(labels, sticks) + sticks_bound(sticks, process)
+    plain = prior_sticks(process, n_terms)
+    for _ in range(n_terms):
+        slow = update_labels(odds, expected_log_weights(plain))
+        plain = update_sticks(slow, process)
+    assert settled >= labels_bound(slow, plain) + sticks_bound(plain, process) - 1e-6
+
+
+def test_one_row_may_stand_for_the_far_ones():
+    """1500 terms, all rows kept, against the few hundred rows that are needed."""
+    process, n_terms, n_active = CumulativeShrinkage(5.0), 1500, 4
+    totals, counts = [], []
+    for rows in (n_terms, rows_needed(n_terms, n_active, process)):
+        odds = np.where(np.arange(rows) < n_active, 1e6, -1e6)
+        last = n_terms - rows + 1
+        labels, sticks = settle_labels(odds, prior_sticks(process, rows), process, last)
+        totals.append(labels_bound(labels, sticks) + sticks_bound(sticks, process))
+        counts.append(labels.stick_counts[:20])
+        assert labels.total(labels.active + labels.inactive) == pytest.approx(n_terms)
+    assert rows < 300
+    assert totals[1] == pytest.approx(totals[0], abs=1e-5)
+    assert_allclose(counts[1], counts[0], rtol=1e-3)
 
 
 def test_expected_log_weights_by_simulation():

@@ -34,7 +34,7 @@ class Problem:
         for _ in range(2):
             literal = oracle.cycle(self.y, literal, MILD)
         self.literal = literal
-        self.state = bridge.package_state(self.y, literal)
+        self.state = bridge.package_state(self.y, bridge.share_covariance(literal), MILD)
 
     def bound(self, state):
         return lower_bound(state, self.source, self.prior).total
@@ -85,7 +85,7 @@ class Problem:
         return lambda t: self.bound(state._replace(scores=at(t)))
 
     def labels(self, state, size):
-        log_odds = slab_log_odds(state.loadings.column_energy, self.source.p, self.prior)
+        log_odds = slab_log_odds(state, self.prior)
         log_weights = expected_log_weights(state.sticks)
         d_odds, d_weights = self.rng.normal(size=(2, len(log_odds)))
 

@@ -1,35 +1,54 @@
 """Commands, errors and exit codes.
 
-0  done
-1  something went wrong in the program (a defect; --debug shows the traceback)
-2  the command line or the input is wrong; one line says what to do
+0    done
+1    something went wrong in the program (a defect; --debug shows the traceback)
+2    the command line or the input is wrong; one line says what to do
 130  interrupted
+141  the reader of our output went away
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
-from pathlib import Path
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 from cyclopts import App, CycloptsError, Parameter
-from rich.console import Console
 
 from cuspfa import __version__
+from cuspfa.cli.console import Terminal
 
 app = App(
     name="cuspfa",
     version=__version__,
-    help="Bayesian factor analysis that finds its own number of factors.",
+    help="Bayesian factor analysis that finds its own number of factors.\n\n"
+    "Add --debug to any command to see where an error came from.",
+    suppress_keyboard_interrupt=False,
 )
+
+
+def _whole_number(type_: Any, tokens: Sequence[Any]) -> int:
+    try:
+        return int(tokens[0].value)
+    except ValueError:
+        raise ValueError(f'must be a whole number, got "{tokens[0].value}"') from None
 
 
 @app.command
 def reproduce(
     *,
-    json: Annotated[Path | None, Parameter(help="Write the table to this file as JSON.")] = None,
-    seed: Annotated[int, Parameter(help="Seed of random starts and draws.")] = 0,
+    json: Annotated[
+        str | None,
+        Parameter(
+            allow_leading_hyphen=True,
+            help="Write the table to this file as JSON; - is standard output.",
+        ),
+    ] = None,
+    seed: Annotated[
+        int, Parameter(converter=_whole_number, help="Seed of random starts and draws.")
+    ] = 0,
     quick: Annotated[
         bool, Parameter(negative="", help="200 draws instead of 2000, for a first look.")
     ] = False,
@@ -40,7 +59,7 @@ def reproduce(
     """
     from cuspfa.cli.reproduce import print_table
 
-    print_table(Console(highlight=False), seed=seed, quick=quick, json_path=json)
+    print_table(seed=seed, quick=quick, json_path=json)
 
 
 def run(arguments: list[str]) -> int:
@@ -49,12 +68,17 @@ def run(arguments: list[str]) -> int:
 
     debug = "--debug" in arguments
     arguments = [word for word in arguments if word != "--debug"]
-    error_console = Console(stderr=True, highlight=False, soft_wrap=True)
+    error_console = Terminal(stderr=True, soft_wrap=True)
     try:
         app(arguments, exit_on_error=False, print_error=False, error_console=error_console)
+        sys.stdout.flush()
     except KeyboardInterrupt:
         error_console.print("Interrupted.")
         return 130
+    except BrokenPipeError:
+        # The interpreter flushes once more as it ends; let it do so into nothing.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     except (CuspError, CycloptsError, OSError) as error:
         if debug:
             traceback.print_exc()
@@ -74,7 +98,3 @@ def run(arguments: list[str]) -> int:
 
 def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
-
-
-if __name__ == "__main__":
-    sys.exit(run(sys.argv[1:]))

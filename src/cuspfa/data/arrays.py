@@ -1,18 +1,29 @@
-"""Complete data in memory: as a Gram matrix, or as rows."""
+"""Complete data in memory: moments, Gram matrix, rows, sparse rows."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from cuspfa._types import Array
-from cuspfa.data.source import CompleteMatrix
+
+BLOCK = 1 << 21
+"""Numbers in a block of rows: 16 MB, so that a block is a small part of any data worth it."""
+
+
+def row_blocks(rows: Any) -> Iterator[Array]:
+    """Blocks of rows as float64, whatever the table's type and order."""
+    size = max(1, BLOCK // max(rows.shape[1], 1))
+    for first in range(0, rows.shape[0], size):
+        yield np.asarray(rows[first : first + size], dtype=float)
 
 
 @dataclass(frozen=True)
 class GramMatrix:
-    """G = YᵀY held once; a product costs O(p²H) whatever n is."""
+    """G = YᵀY held once; a product costs O(p²K) whatever n is."""
 
     gram: Array
     n: float
@@ -30,7 +41,7 @@ class GramMatrix:
 
 @dataclass(frozen=True)
 class RowMatrix:
-    """Y itself; a product costs O(npH), which is less than the Gram form's when p > n."""
+    """Y itself; a product costs O(npK), which is less than the Gram form's when p > n."""
 
     rows: Array
     n: float
@@ -46,8 +57,25 @@ class RowMatrix:
         return self.rows.T @ scores, scores.T @ scores
 
 
-def complete_matrix(rows: Array, n: float) -> CompleteMatrix:
-    """The cheaper home for centred and scaled rows."""
-    if rows.shape[0] >= rows.shape[1]:
-        return GramMatrix(rows.T @ rows, n)
-    return RowMatrix(rows, n)
+@dataclass(frozen=True)
+class SparseMatrix:
+    """Y = (X − 1cᵀ) diag(1/s) with X sparse: centring and scaling stay factors beside it."""
+
+    rows: Any
+    center: Array
+    scale: Array
+    n: float
+
+    @property
+    def sum_of_squares(self) -> Array:
+        """(p,) Σ_i x_ij² − (rows) c_j², scaled."""
+        squares = np.asarray(self.rows.multiply(self.rows).sum(axis=0), dtype=float).ravel()
+        centred = squares - self.rows.shape[0] * self.center**2
+        return np.asarray(centred / self.scale**2)
+
+    def products(self, w: Array) -> tuple[Array, Array]:
+        """YᵀYW and WᵀYᵀYW."""
+        scaled = w / self.scale[:, None]
+        scores = self.rows @ scaled - self.center @ scaled
+        cross = self.rows.T @ scores - np.outer(self.center, scores.sum(axis=0))
+        return cross / self.scale[:, None], scores.T @ scores

@@ -6,30 +6,41 @@ from typing import Any, NamedTuple
 
 import narwhals.stable.v1 as nw
 import numpy as np
+from scipy import sparse
 
 from cuspfa._types import Array
 from cuspfa.errors import DataError
 
+LARGEST, SMALLEST = 1e152, 1e-152
+"""Outside of these the squares of values overflow or vanish."""
+
 
 class Table(NamedTuple):
-    """A finite float table, none of whose columns is constant."""
+    """Finite real numbers in rows, none of whose columns is constant."""
 
-    rows: Array
+    rows: Any
+    """A dense array of any real type and order, or a SciPy sparse matrix."""
     names: list[str] | None
     """Column names, if the input had any."""
 
 
 def check_table(data: Any) -> Table:
-    """Accept arrays, nested sequences and data frames; refuse what cannot be analysed."""
-    frame = nw.from_native(data, eager_only=True, pass_through=True)
-    if isinstance(frame, nw.DataFrame):
-        names: list[str] | None = [str(name) for name in frame.columns]
-        rows = _rows_of_frame(frame)
+    """Accept arrays, nested sequences, sparse matrices and data frames; refuse the rest."""
+    frame = _as_frame(data)
+    if frame is not None:
+        rows, names = _rows_of_frame(frame)
     else:
-        names, rows = None, _rows_of_array(data)
-    _check_shape(rows)
-    _check_finite(rows, names)
-    _check_constant(rows, names)
+        rows, names = _rows_of_array(data), None
+    n, p = rows.shape
+    if p < 1:
+        raise DataError(f"Found array with 0 feature(s) (shape={rows.shape}); 1 is needed.")
+    if n < 2:
+        raise DataError(
+            f"Found array with {n} sample(s) (shape={rows.shape}) while a minimum of 2 is required."
+        )
+    low, high = _column_range(rows)
+    _check_finite(rows, low, high, names)
+    _check_spread(low, high, names)
     return Table(rows, names)
 
 
@@ -38,37 +49,74 @@ def column_label(index: int, names: list[str] | None) -> str:
     return f"column {index}" if names is None else f"column {names[index]!r} (index {index})"
 
 
-def _rows_of_frame(frame: nw.DataFrame[Any]) -> Array:
-    for index, (name, dtype) in enumerate(frame.schema.items()):
-        if not (dtype.is_numeric() or dtype == nw.Boolean):
+def _as_frame(data: Any) -> nw.DataFrame[Any] | None:
+    try:
+        frame = nw.from_native(data, pass_through=True)
+    except Exception as error:  # narwhals has errors of its own for frames it cannot read
+        raise DataError(f"The data frame cannot be read: {error}") from error
+    if isinstance(frame, nw.LazyFrame):
+        raise DataError("X must be a data frame in memory. Got a lazy one: call .collect().")
+    return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def _rows_of_frame(frame: nw.DataFrame[Any]) -> tuple[Array, list[str]]:
+    try:
+        columns = list(frame.iter_columns())
+        names = [str(column.name) for column in columns]
+    except Exception as error:
+        raise DataError(f"The data frame cannot be read: {error}") from error
+    rows = np.empty((frame.shape[0], len(columns)), order="F")
+    for index, column in enumerate(columns):
+        dtype = column.dtype
+        try:
+            if dtype == nw.Object:
+                rows[:, index] = column.to_numpy().astype(float)
+            elif dtype.is_numeric() or dtype == nw.Boolean:
+                rows[:, index] = column.cast(nw.Float64).to_numpy()
+            else:
+                raise TypeError
+        except (TypeError, ValueError):
             raise DataError(
-                f"column {name!r} (index {index}) has type {dtype}, which is not numeric. "
+                f"column {names[index]!r} (index {index}) has type {dtype}, which is not numeric. "
                 "Drop it, or turn it into numbers."
+            ) from None
+    return rows, names
+
+
+def _rows_of_array(data: Any) -> Any:
+    if sparse.issparse(data):
+        if data.ndim != 2:
+            raise DataError(f"Expected 2D array, got {data.ndim}D array instead.")
+        return data.tocsr() if data.dtype.kind == "f" else data.tocsr().astype(float)
+    if np.ma.isMaskedArray(data):
+        if np.ma.is_masked(data):
+            raise DataError(
+                "X must have no masked values. Got a masked array instead; drop these rows or "
+                "columns, or impute the values first."
             )
-    columns = [frame[name].cast(nw.Float64).to_numpy() for name in frame.columns]
-    if not columns:
-        return np.empty((frame.shape[0], 0))
-    return np.column_stack(columns).astype(float, copy=False)
-
-
-def _rows_of_array(data: Any) -> Array:
-    if hasattr(data, "tocsr"):
-        raise DataError("X must be a dense array. Got a sparse one instead; use X.toarray().")
-    raw = np.asarray(data)
+        data = np.ma.getdata(data)
+    try:
+        raw = np.asarray(data)
+    except ValueError as error:
+        raise DataError(f"X must be a table with rows of equal length: {error}") from error
     if raw.ndim != 2:
+        what = f"{raw.ndim}D array" if raw.ndim else repr(data)
         raise DataError(
-            f"Expected 2D array (rows are observations, columns variables), got {raw.ndim}D array "
-            "instead. Reshape your data, e.g. X.reshape(-1, 1) for one variable."
+            f"Expected 2D array (rows are observations, columns variables), got {what} instead. "
+            "Reshape your data either using array.reshape(-1, 1) if it has a single variable or "
+            "array.reshape(1, -1) if it contains a single row."
         )
     if raw.dtype.kind == "c":
         raise DataError("Complex data not supported. Pass real numbers.")
     if raw.dtype.kind in "fiub":
-        return raw.astype(float)
+        return raw
+    if raw.dtype.kind != "O":
+        raise DataError(f"X has type {raw.dtype}, which is not numeric. Turn it into numbers.")
     result = np.empty(raw.shape)
     for index in range(raw.shape[1]):
         try:
             result[:, index] = raw[:, index].astype(float)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             example = next(x for x in raw[:, index] if not _is_number(x))
             raise DataError(
                 f"column {index} holds {example!r}, which is not a number. "
@@ -80,47 +128,54 @@ def _rows_of_array(data: Any) -> Array:
 def _is_number(value: Any) -> bool:
     try:
         float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return False
     return True
 
 
-def _check_shape(rows: Array) -> None:
-    n, p = rows.shape
-    if p < 1:
-        raise DataError(
-            f"Found array with 0 feature(s) (shape={rows.shape}); at least 1 is needed."
-        )
-    if n < 2:
-        raise DataError(
-            f"Found array with {n} sample(s) (shape={rows.shape}) while a minimum of 2 is required."
-        )
+def _column_range(rows: Any) -> tuple[Array, Array]:
+    """Smallest and largest of each column; NaN where a column has one."""
+    if sparse.issparse(rows):
+        low, high = (np.asarray(m.toarray(), float).ravel() for m in (rows.min(0), rows.max(0)))
+        return low, high
+    return np.asarray(rows.min(axis=0), float), np.asarray(rows.max(axis=0), float)
 
 
-def _check_finite(rows: Array, names: list[str] | None) -> None:
-    bad = ~np.isfinite(rows)
+def _check_finite(rows: Any, low: Array, high: Array, names: list[str] | None) -> None:
+    bad = ~(np.isfinite(low) & np.isfinite(high))
     if not bad.any():
         return
-    per_column = bad.sum(axis=0)
-    column = int(np.argmax(per_column > 0))
-    row = int(np.argmax(bad[:, column]))
-    what = "NaN" if np.isnan(rows[row, column]) else "infinity"
-    others = int((per_column > 0).sum()) - 1
+    column = int(np.argmax(bad))
+    values = rows[:, [column]].toarray() if sparse.issparse(rows) else rows[:, column]
+    values = np.asarray(values, float).ravel()
+    wrong = ~np.isfinite(values)
+    row, others = int(np.argmax(wrong)), int(bad.sum()) - 1
+    what = "NaN" if np.isnan(values[row]) else "infinity"
     more = f" ({others} more column(s) hold NaN or infinity too)" if others else ""
     raise DataError(
-        f"Input X contains {what}: {column_label(column, names)} has {per_column[column]} value(s) "
+        f"Input X contains {what}: {column_label(column, names)} has {int(wrong.sum())} value(s) "
         f"that are NaN or infinite, the first in row {row}{more}. Drop these rows or columns, or "
         "impute the values first."
     )
 
 
-def _check_constant(rows: Array, names: list[str] | None) -> None:
-    constant = rows.max(axis=0) == rows.min(axis=0)
+def _check_spread(low: Array, high: Array, names: list[str] | None) -> None:
+    largest = np.maximum(np.abs(low), np.abs(high))
+    outside = (largest > LARGEST) | ((high > low) & (high - low < SMALLEST))
+    if outside.any():
+        index = int(np.argmax(outside))
+        raise DataError(
+            f"{column_label(index, names)} holds values beyond what can be squared "
+            f"({low[index]:g} to {high[index]:g}). Rescale it."
+        )
+    constant = high - low <= 1e-12 * largest
     if constant.any():
         columns = np.flatnonzero(constant)
         labels = ", ".join(column_label(int(j), names) for j in columns[:5])
         more = f" and {len(columns) - 5} more" if len(columns) > 5 else ""
+        one = len(columns) == 1
         raise DataError(
-            f"{labels}{more} is constant, so it says nothing about factors and its noise variance "
-            "cannot be estimated. Drop it."
+            f"{labels}{more} {'is' if one else 'are'} constant (up to rounding error), so "
+            f"{'its noise variance' if one else 'their noise variances'} cannot be estimated. "
+            f"Drop {'it' if one else 'them'}."
         )

@@ -2,7 +2,7 @@
 
 A home of complete data says only how YᵀYW is computed (`CompleteMatrix`); engines see a
 `DataSource`, which turns loadings and noise into moments of the scores. The score means are
-linear in the data, E[η] = YW with W p×H, so for complete data those two products are enough.
+linear in the data, E[η] = YW with W p×K, so for complete data those two products are enough.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_factor, cho_solve, eigh
 
 from cuspfa._types import Array
 from cuspfa.blocks import Loadings, ScoreMoments
 
 
 class CompleteMatrix(Protocol):
-    """A p-column data matrix Y without holes, already centred and scaled."""
+    """A p-column data matrix Y without holes, centred and scaled."""
 
     @property
     def n(self) -> float:
@@ -28,7 +28,7 @@ class CompleteMatrix(Protocol):
         """(p,) Σ_i y_ij²."""
 
     def products(self, w: Array) -> tuple[Array, Array]:
-        """YᵀYW (p, H) and WᵀYᵀYW (H, H)."""
+        """YᵀYW (p, K) and WᵀYᵀYW (K, K)."""
 
 
 class DataSource(Protocol):
@@ -53,6 +53,23 @@ class DataSource(Protocol):
     def expect_scores(self, loadings: Loadings, noise_precision: Array) -> ScoreMoments:
         """Best q(η) given the other blocks, as moments."""
 
+    def leading(
+        self,
+        k: int,
+        noise_variance: Array,
+        rng: np.random.Generator,
+        *,
+        near: Array | None = None,
+    ) -> tuple[Array, Array]:
+        """At least k leading eigenvalues and vectors of Ψ^{-1/2} YᵀY Ψ^{-1/2}, Ψ = diag(noise).
+
+        `near` (p, m) are loadings thought to span most of them.
+        """
+
+
+EXACT_UP_TO = 400
+"""Columns up to which all eigenvectors cost no more than an iteration for the leading ones."""
+
 
 class CompleteSource:
     """A `DataSource` over any `CompleteMatrix`."""
@@ -66,11 +83,40 @@ class CompleteSource:
 
     def expect_scores(self, loadings: Loadings, noise_precision: Array) -> ScoreMoments:
         """Step 3: one covariance V for all rows, means YW with W = diag(τ) μ V."""
+        k = loadings.mean.shape[1]
+        if k == 0:
+            return ScoreMoments(np.zeros((self.p, 0)), np.zeros((0, 0)), 0.0, self.n)
         precision = loadings.weighted_gram(noise_precision)
         precision[np.diag_indices_from(precision)] += 1.0
         factor = cho_factor(precision, lower=True)
-        covariance = cho_solve(factor, np.eye(len(precision)))
+        covariance = cho_solve(factor, np.eye(k))
         w = (noise_precision[:, None] * loadings.mean) @ covariance
         cross, inner = self._matrix.products(w)
         log_det = -2.0 * self.n * float(np.sum(np.log(np.diag(factor[0]))))
         return ScoreMoments(cross, inner + self.n * covariance, log_det, self.n)
+
+    def leading(
+        self,
+        k: int,
+        noise_variance: Array,
+        rng: np.random.Generator,
+        *,
+        near: Array | None = None,
+    ) -> tuple[Array, Array]:
+        """All eigenvectors where p is small, otherwise randomised subspace iteration."""
+        root = 1.0 / np.sqrt(noise_variance)
+        if self.p <= EXACT_UP_TO:
+            cross, _ = self._matrix.products(np.diag(root))
+            values, vectors = eigh(root[:, None] * cross)
+            return values[::-1], vectors[:, ::-1]
+        # More vectors than asked for make few iterations enough for a start.
+        basis = rng.standard_normal((self.p, min(k + max(k // 4, 8), self.p)))
+        if near is not None:
+            basis[:, : near.shape[1]] = root[:, None] * near
+        for _ in range(3 if near is None else 1):
+            cross, _ = self._matrix.products(root[:, None] * np.linalg.qr(basis)[0])
+            basis = root[:, None] * cross
+        basis = np.linalg.qr(basis)[0]
+        _, inner = self._matrix.products(root[:, None] * basis)
+        values, turn = eigh(inner)
+        return values[::-1], (basis @ turn)[:, ::-1]

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cuspfa._checks import whole
 from cuspfa._types import Array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Draws:
     """Draws of Λ and σ² in the user's units; Ω = ΛΛᵀ + Σ is made when asked for.
 
@@ -45,6 +46,7 @@ class Draws:
 
     def batches(self, size: int = 100) -> Iterator[Draws]:
         """The same draws, a few at a time, for sums that need no p×p×n_draws array."""
+        whole("size", size, 1)
         for first in range(0, len(self), size):
             part = slice(first, first + size)
             yield Draws(self.loadings[part], self.noise_variance[part])

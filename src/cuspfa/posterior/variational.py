@@ -12,7 +12,7 @@ from cuspfa.blocks import Loadings, Noise
 from cuspfa.posterior.draws import Draws
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class VariationalPosterior:
     """q*(Λ) q*(σ²) and the probability of each column being active.
 
@@ -21,11 +21,15 @@ class VariationalPosterior:
     Attributes
     ----------
     loadings : Loadings
-        q(λ_j) = N(μ_j, V_j) on the scale the engine saw.
+        q(λ_j) = N(μ_j, V_j) of the K factors, on the scale the engine saw.
     noise : Noise
         q(σ²_j) = InvGa(A_j, B_j) on that scale.
-    active : ndarray (H,)
-        Probability that a column of Λ is modelled by the slab.
+    active : ndarray (K,)
+        Probability that a factor is modelled by the slab.
+    expected_active_factors : float
+        E[H*] over all H columns.
+    tail_variance : ndarray (p,)
+        What all inactive factors together add to each variance, on that scale.
     center, scale : ndarray (p,)
         The user's value is center + scale × the engine's.
     """
@@ -33,17 +37,14 @@ class VariationalPosterior:
     loadings: Loadings
     noise: Noise
     active: Array
+    expected_active_factors: float
+    tail_variance: Array
     center: Array
     scale: Array
 
     @property
-    def expected_active_factors(self) -> float:
-        """E[H*] = Σ_h Σ_{l>h} κ_hl."""
-        return float(np.sum(self.active))
-
-    @property
     def mean_loadings(self) -> Array:
-        """E[Λ] of all H columns, (p, H)."""
+        """E[Λ], (p, K), in the user's units."""
         return self.scale[:, None] * self.loadings.mean
 
     @property
@@ -53,7 +54,8 @@ class VariationalPosterior:
         It is E[σ²_j] + tr V_j: under q the rows of Λ are independent, so their spread adds to the
         variances only, and E[Ω] = E[Λ] E[Λ]ᵀ + diag(noise_variance) exactly.
         """
-        return np.asarray(self.scale**2 * (self.noise.variance + self.loadings.row_variance))
+        own = self.noise.variance + self.loadings.row_variance + self.tail_variance
+        return np.asarray(self.scale**2 * own)
 
     @property
     def covariance(self) -> Array:
@@ -67,7 +69,8 @@ class VariationalPosterior:
         """Draw from q, as the paper does: the mean-field approximation.
 
         Mean field loses the uncertainty that loadings and scores share, so intervals made of
-        these draws are too narrow, often by a lot.
+        these draws are too narrow, often by a lot. Inactive factors, whose loadings have a
+        variance of about θ_∞, enter the noise by their expectation.
 
         Examples
         --------
@@ -83,4 +86,4 @@ class VariationalPosterior:
         z = rng.standard_normal((size, *mean.shape))
         loadings = mean + (np.sqrt(spread) * z) @ basis.T
         noise = self.noise.rate / rng.standard_gamma(self.noise.shape, size=(size, len(mean)))
-        return Draws(self.scale[:, None] * loadings, self.scale**2 * noise)
+        return Draws(self.scale[:, None] * loadings, self.scale**2 * (noise + self.tail_variance))

@@ -6,13 +6,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cuspfa.blocks import expected_rss, noise_bound
+from cuspfa.blocks import noise_bound
 from cuspfa.data.source import DataSource
 from cuspfa.prior import CuspPrior
 from cuspfa.process import labels_bound, sticks_bound
-from cuspfa.variational.cycle import State, prior_precision
-
-LOG_2PI = float(np.log(2 * np.pi))
+from cuspfa.slabs import LOG_2PI
+from cuspfa.variational.cycle import (
+    State,
+    column_energies,
+    residual_squares,
+    spike_log_density,
+)
 
 
 class Bound(NamedTuple):
@@ -21,13 +25,13 @@ class Bound(NamedTuple):
     likelihood: float
     """E[log p(y | λ, η, σ)]"""
     loadings: float
-    """E[log p(λ | z)] − E[log q(λ)]"""
+    """E[log p(λ | z)] − E[log q(λ)], a slab's own variances at their best"""
     scores: float
     """E[log p(η)] − E[log q(η)]"""
     noise: float
     """E[log p(σ²)] − E[log q(σ²)]"""
     labels: float
-    """E[log p(z | v)] − E[log q(z)]"""
+    """E[log p(z | v)] − E[log q(z)]; with a spike at zero, log P(H* = K) exactly"""
     sticks: float
     """E[log p(v)] − E[log q(v)]"""
 
@@ -39,28 +43,41 @@ class Bound(NamedTuple):
 
 def lower_bound(state: State, source: DataSource, prior: CuspPrior) -> Bound:
     """The bound of any state, not only of one that has just been updated."""
-    loadings, noise, scores, labels, sticks = state
-    p, n_terms = loadings.mean.shape
-
-    rss = expected_rss(loadings, scores, source.squares)
+    noise = state.noise
+    rss = residual_squares(state, source.squares)
     likelihood = 0.5 * np.sum(
         source.counts * (noise.log_precision - LOG_2PI) - noise.precision * rss
     )
-
-    log_variance = labels.active * np.log(prior.slab.variance) + labels.inactive * np.log(
-        prior.spike
-    )
-    fit = p * np.sum(log_variance) + prior_precision(labels, prior) @ loadings.column_energy
-    # The 2π of the prior and of the entropy cancel; ½ log e per coordinate stays.
-    loadings_term = 0.5 * (loadings.log_det + p * n_terms - fit)
-
-    scores_term = 0.5 * (scores.log_det + scores.n * n_terms - np.trace(scores.second))
-
+    if prior.spike is None:
+        labels, sticks = prior.log_count_probability(state.n_factors), 0.0
+    else:
+        labels = labels_bound(state.labels, state.sticks)
+        sticks = sticks_bound(state.sticks, prior.process())
     return Bound(
         likelihood=float(likelihood),
-        loadings=float(loadings_term),
-        scores=float(scores_term),
+        loadings=_loadings_term(state, source.p, prior),
+        scores=_scores_term(state),
         noise=noise_bound(noise, prior),
-        labels=labels_bound(labels, sticks),
-        sticks=sticks_bound(sticks, prior.process(n_terms)),
+        labels=labels,
+        sticks=sticks,
     )
+
+
+def _loadings_term(state: State, p: int, prior: CuspPrior) -> float:
+    labels, tail, k = state.labels, state.tail, state.n_factors
+    energy = column_energies(state)
+    density = labels.active * state.slab.log_density(energy, p)
+    if prior.spike is not None:
+        density = density + labels.inactive * spike_log_density(energy, p, prior.spike)
+    log_det = state.loadings.log_det
+    if tail.size:
+        log_det += tail.size * float(np.sum(np.log(tail.loading_variance)))
+    entropy = 0.5 * (log_det + p * (k + tail.size) * (1 + LOG_2PI))
+    return (labels.total(density) if len(density) else 0.0) + entropy + state.slab.log_hyperprior()
+
+
+def _scores_term(state: State) -> float:
+    # The 2π of prior and entropy cancel; ½ log e per coordinate stays.
+    scores, v, k = state.scores, state.tail.score_variance, state.n_factors
+    explicit = 0.5 * (scores.log_det + scores.n * k - float(np.trace(scores.second)))
+    return explicit + 0.5 * state.tail.size * scores.n * (float(np.log(v)) + 1.0 - v)

@@ -1,24 +1,40 @@
-"""One cycle of Algorithm 1: five blocks, each a pure function of the others."""
+"""The state of q and the steps that improve it.
+
+K factors are held as matrices; the H − K others, which the data say nothing about, have one
+representative in closed form (`Tail`). The steps of Algorithm 1 are pure functions of the state;
+`cycle` adds to them the scale-rotation step of `expand.py`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from cuspfa._types import Array
-from cuspfa.blocks import Loadings, Noise, ScoreMoments, update_loadings, update_noise
+from cuspfa.blocks import Loadings, Noise, ScoreMoments, expected_rss, update_loadings
 from cuspfa.data.source import DataSource
 from cuspfa.prior import CuspPrior
 from cuspfa.process import (
-    CumulativeShrinkage,
     Labels,
     Sticks,
     expected_log_weights,
+    settle_labels,
     update_labels,
     update_sticks,
 )
+from cuspfa.slabs import LOG_2PI, Slab
+
+
+class Tail(NamedTuple):
+    """Inactive factors: mean zero, uncorrelated with everything, all alike."""
+
+    size: int
+    """H − K; 0 when the spike is a point mass at zero, where such factors do not exist."""
+    loading_variance: Array
+    """(p,) w_j, variance of λ_jh."""
+    score_variance: float
+    """v, variance of η_ih."""
 
 
 class State(NamedTuple):
@@ -27,71 +43,123 @@ class State(NamedTuple):
     loadings: Loadings
     noise: Noise
     scores: ScoreMoments
+    tail: Tail
     labels: Labels
     sticks: Sticks
+    slab: Slab
+    """The prior's slab, with what it has learned about all columns."""
+
+    @property
+    def n_factors(self) -> int:
+        """K, the factors held as matrices."""
+        return int(self.loadings.mean.shape[1])
+
+    @property
+    def active(self) -> Array:
+        """(K,) probability that an explicit factor is active."""
+        return self.labels.active[: self.n_factors]
 
     @property
     def expected_active(self) -> float:
         """E[H*] = Σ_h Σ_{l>h} κ_hl."""
-        return float(np.sum(self.labels.active))
+        return self.labels.total(self.labels.active) if len(self.labels.active) else 0.0
 
 
-def prior_precision(labels: Labels, prior: CuspPrior) -> Array:
-    """θ*_h = E[1/θ_h], (H,)."""
-    return labels.active / prior.slab.variance + labels.inactive / prior.spike
+def spike_log_density(energy: Array, p: int, spike: float) -> Array:
+    """E log N(λ_·h; 0, θ_∞ I)."""
+    return np.asarray(-0.5 * p * (LOG_2PI + np.log(spike)) - 0.5 * energy / spike)
 
 
-def slab_log_odds(energy: Array, p: int, prior: CuspPrior) -> Array:
-    """E log N(λ_·h; 0, θ_0) − E log N(λ_·h; 0, θ_∞), (H,), from E‖λ_·h‖²."""
-    slab, spike = prior.slab.variance, prior.spike
-    return np.asarray(0.5 * p * np.log(spike / slab) + 0.5 * energy * (1 / spike - 1 / slab))
+def column_energies(state: State) -> Array:
+    """(L,) E‖λ_·h‖² of the columns that the labels have rows for, explicit ones first."""
+    rows = len(state.labels.active) - state.n_factors
+    tail = np.full(rows, np.sum(state.tail.loading_variance))
+    return np.concatenate([state.loadings.column_energy, tail])
+
+
+def prior_precision(state: State, prior: CuspPrior) -> Array:
+    """θ*_h = E[1/θ_h] of the columns, (L,)."""
+    labels, p = state.labels, len(state.noise.rate)
+    slab = state.slab.precision(column_energies(state), p)
+    if prior.spike is None:
+        return slab
+    return np.asarray(labels.active * slab + labels.inactive / prior.spike)
+
+
+def slab_log_odds(state: State, prior: CuspPrior) -> Array:
+    """Log slab − log spike of the columns in expectation, (L,)."""
+    assert prior.spike is not None
+    energy, p = column_energies(state), len(state.noise.rate)
+    slab = state.slab.log_density(energy, p)
+    return np.asarray(slab - spike_log_density(energy, p, prior.spike))
+
+
+def residual_squares(state: State, squares: Array) -> Array:
+    """(p,) E Σ_i (y_ij − λ_jᵀη_i)² with all H factors."""
+    tail = state.tail
+    extra = tail.size * state.scores.n * tail.score_variance * tail.loading_variance
+    return expected_rss(state.loadings, state.scores, squares) + extra
 
 
 def step_loadings(state: State, source: DataSource, prior: CuspPrior) -> State:
-    """Step 1."""
-    precision = prior_precision(state.labels, prior)
-    loadings = update_loadings(precision, state.noise.precision, state.scores)
-    return state._replace(loadings=loadings)
+    """Step 1, for explicit and inactive factors."""
+    precision, k, tail = prior_precision(state, prior), state.n_factors, state.tail
+    loadings = update_loadings(precision[:k], state.noise.precision, state.scores)
+    if tail.size:
+        # The inactive factors share one law, so their prior precisions enter by their mean.
+        mean = (np.sum(precision[k:]) + (state.labels.last - 1) * precision[-1]) / tail.size
+        total = mean + state.noise.precision * source.n * tail.score_variance
+        tail = tail._replace(loading_variance=1.0 / total)
+    return state._replace(loadings=loadings, tail=tail)
 
 
 def step_noise(state: State, source: DataSource, prior: CuspPrior) -> State:
     """Step 2."""
-    noise = update_noise(state.loadings, state.scores, source.squares, source.counts, prior)
+    rss = residual_squares(state, source.squares)
+    noise = Noise(prior.noise_shape + source.counts / 2, prior.noise_rate + rss / 2)
     return state._replace(noise=noise)
 
 
 def step_scores(state: State, source: DataSource, prior: CuspPrior) -> State:
-    """Step 3."""
-    return state._replace(scores=source.expect_scores(state.loadings, state.noise.precision))
+    """Step 3, for explicit and inactive factors."""
+    precision, tail = state.noise.precision, state.tail
+    if tail.size:
+        variance = 1.0 / (1.0 + float(precision @ tail.loading_variance))
+        tail = tail._replace(score_variance=variance)
+    return state._replace(scores=source.expect_scores(state.loadings, precision), tail=tail)
 
 
 def step_labels(state: State, source: DataSource, prior: CuspPrior) -> State:
     """Step 4."""
-    log_odds = slab_log_odds(state.loadings.column_energy, source.p, prior)
-    return state._replace(labels=update_labels(log_odds, expected_log_weights(state.sticks)))
+    if prior.spike is None:
+        return state
+    log_weights = expected_log_weights(state.sticks)
+    return state._replace(
+        labels=update_labels(slab_log_odds(state, prior), log_weights, state.labels.last)
+    )
 
 
 def step_sticks(state: State, source: DataSource, prior: CuspPrior) -> State:
     """Step 5."""
-    return state._replace(sticks=update_sticks(state.labels, _process(state, prior)))
+    if prior.spike is None:
+        return state
+    process = prior.process()
+    return state._replace(sticks=update_sticks(state.labels, process))
+
+
+def step_slab(state: State, source: DataSource, prior: CuspPrior) -> State:
+    """What a slab learns about all columns together."""
+    return state._replace(slab=state.slab.learn(state.loadings.column_energy, source.p))
 
 
 STEPS = (step_loadings, step_noise, step_scores, step_labels, step_sticks)
 
 
-def blocks(state: State, source: DataSource, prior: CuspPrior) -> Iterator[State]:
-    """The states after each of the five steps, in the paper's order."""
-    for step in STEPS:
-        state = step(state, source, prior)
-        yield state
-
-
-def cycle(state: State, source: DataSource, prior: CuspPrior) -> State:
-    """One whole cycle."""
-    for step in STEPS:
-        state = step(state, source, prior)
-    return state
-
-
-def _process(state: State, prior: CuspPrior) -> CumulativeShrinkage:
-    return prior.process(len(state.labels.active))
+def step_settle(state: State, source: DataSource, prior: CuspPrior) -> State:
+    """Steps 4 and 5 repeated to their own fixed point."""
+    if prior.spike is None:
+        return state
+    process = prior.process()
+    odds = slab_log_odds(state, prior)
+    labels, sticks = settle_labels(odds, state.sticks, process, state.labels.last)
+    return state._replace(labels=labels, sticks=sticks)

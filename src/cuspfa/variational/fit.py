@@ -1,4 +1,4 @@
-"""The only loop: cycles until the bound settles, from one start or from many."""
+"""The only loop: cycles until the bound settles."""
 
 from __future__ import annotations
 
@@ -12,11 +12,30 @@ from cuspfa._types import Array
 from cuspfa.data.source import DataSource
 from cuspfa.prior import CuspPrior
 from cuspfa.variational.bound import Bound, lower_bound
-from cuspfa.variational.cycle import State, cycle
-from cuspfa.variational.starts import draw_start
+from cuspfa.variational.cycle import (
+    State,
+    step_labels,
+    step_loadings,
+    step_noise,
+    step_scores,
+    step_settle,
+    step_slab,
+    step_sticks,
+)
+from cuspfa.variational.expand import step_expand
 
 ROUNDING = 1e-10
-"""A fall of the bound by less than this part of its size is rounding error."""
+"""A fall of the bound by less than this part of its terms' sizes is rounding error."""
+
+CYCLE = (step_loadings, step_noise, step_scores, step_expand, step_slab, step_labels, step_sticks)
+"""Algorithm 1 with the scale-rotation step after the scores."""
+
+
+def cycle(state: State, source: DataSource, prior: CuspPrior) -> State:
+    """One whole cycle."""
+    for step in CYCLE:
+        state = step(state, source, prior)
+    return state
 
 
 class Status(Enum):
@@ -24,23 +43,12 @@ class Status(Enum):
 
     CONVERGED = "converged: the bound grew by less than tol in the last cycle"
     MAX_ITER = "not converged: stopped at max_iter cycles; raise max_iter, or tol"
+    INTERRUPTED = "interrupted: the best state so far is kept"
+    GIVEN_UP = "given up: it could no longer catch up with a better candidate"
     BOUND_FELL = (
         "stopped: the bound fell by more than rounding error, which a right computation cannot "
         "do; rescale the data, and please report it"
     )
-
-
-class Progress(NamedTuple):
-    """What a callback is told after each cycle."""
-
-    start: int
-    n_starts: int
-    cycle: int
-    lower_bound: float
-    expected_active_factors: float
-
-
-Callback = Callable[[Progress], None]
 
 
 class Run(NamedTuple):
@@ -57,6 +65,11 @@ class Run(NamedTuple):
         """Number of cycles."""
         return len(self.trace)
 
+    @property
+    def total(self) -> float:
+        """The bound."""
+        return self.bound.total
+
 
 def run(
     state: State,
@@ -65,53 +78,42 @@ def run(
     *,
     tol: float,
     max_iter: int,
+    target: float = -np.inf,
     on_cycle: Callable[[int, float, State], None] | None = None,
 ) -> Run:
-    """Cycle until the bound grows by less than `tol`; a cycle that lowers it is refused."""
+    """Cycle until the bound grows by less than `tol`; a cycle that lowers it is refused.
+
+    A run is given up when ten times its last growth would not bring it to `target`: the bound
+    converges geometrically, so with a rate below 0.9 it could never get there.
+    """
     trace: list[float] = []
     bound, status = None, Status.MAX_ITER
-    for number in range(1, max_iter + 1):
-        proposal = cycle(state, source, prior)
-        proposed = lower_bound(proposal, source, prior)
-        growth = proposed.total - bound.total if bound is not None else np.inf
-        if not growth >= -ROUNDING * abs(proposed.total) and bound is not None:
-            status = Status.BOUND_FELL
-            break
-        state, bound = proposal, proposed
-        trace.append(bound.total)
-        if on_cycle is not None:
-            on_cycle(number, bound.total, state)
-        if growth < tol:
-            status = Status.CONVERGED
-            break
+    try:
+        for number in range(1, max_iter + 1):
+            proposal = cycle(state, source, prior)
+            proposed = lower_bound(proposal, source, prior)
+            growth = proposed.total - bound.total if bound is not None else np.inf
+            if bound is not None and not growth >= -ROUNDING * sum(map(abs, proposed)):
+                status = Status.BOUND_FELL
+                break
+            state, bound = proposal, proposed
+            trace.append(bound.total)
+            if on_cycle is not None:
+                on_cycle(number, bound.total, state)
+            if growth < tol:
+                # Labels and sticks move slowly and cheaply: they are settled where a bound counts.
+                state = step_settle(state, source, prior)
+                bound = lower_bound(state, source, prior)
+                growth, trace[-1] = bound.total - trace[-1], bound.total
+                if growth < tol:
+                    status = Status.CONVERGED
+                    break
+            if bound.total + 10 * growth < target:
+                status = Status.GIVEN_UP
+                break
+    except KeyboardInterrupt:
+        if bound is None:
+            raise
+        status = Status.INTERRUPTED
     assert bound is not None  # max_iter >= 1
     return Run(state, bound, np.array(trace), status)
-
-
-def fit_random_starts(
-    source: DataSource,
-    prior: CuspPrior,
-    *,
-    n_terms: int,
-    n_init: int,
-    tol: float,
-    max_iter: int,
-    rng: np.random.Generator,
-    callback: Callback | None = None,
-) -> list[Run]:
-    """As published: `n_init` runs from random starts; the best is the one of highest bound."""
-    runs = []
-    for start, stream in enumerate(rng.spawn(n_init), start=1):
-
-        def report(number: int, bound: float, state: State, start: int = start) -> None:
-            if callback is not None:
-                callback(Progress(start, n_init, number, bound, state.expected_active))
-
-        state = draw_start(source, prior, n_terms, stream)
-        runs.append(run(state, source, prior, tol=tol, max_iter=max_iter, on_cycle=report))
-    return runs
-
-
-def best(runs: list[Run]) -> Run:
-    """The run of highest bound."""
-    return max(runs, key=lambda one: one.bound.total)

@@ -1,62 +1,84 @@
-"""The settings of the variational engine."""
+"""The settings of the variational engine, and the engine behind them."""
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
+import numpy as np
 from sklearn.base import BaseEstimator
 
 from cuspfa._checks import must_be, one_of, positive, whole
-from cuspfa.variational.fit import Callback
+from cuspfa.data.source import DataSource
+from cuspfa.prior import CuspPrior
+from cuspfa.variational.fit import Run
+from cuspfa.variational.restarts import random_restarts
+from cuspfa.variational.search import Callback, Interrupted, Search
 
 
-class CheckedSettings(NamedTuple):
-    """Settings after validation."""
+class SearchEntry(NamedTuple):
+    """What was found for one number of factors."""
 
-    tol: float
-    max_iter: int
-    n_init: int
-    max_factors: int | None
-    flat_mean: bool
-    callback: Callback | None
+    n_factors: int
+    lower_bound: float
+    """The highest bound reached with so many factors."""
+    weight: float
+    """exp(bound), normalised over the entries: over-certain, so not a probability."""
+    n_iter: int
+    """Cycles spent on it, over all its runs."""
+    status: str
+
+
+class VariationalFit(NamedTuple):
+    """The best run, and the whole curve by number of factors."""
+
+    best: Run
+    entries: list[SearchEntry]
+    interrupted: bool
 
 
 class Variational(BaseEstimator):  # type: ignore[misc]
-    """Mean-field variational Bayes (Algorithm 1 of Legramanti, 2020).
+    """Mean-field variational Bayes (Algorithm 1 of Legramanti, 2020, made fast).
 
     Parameters
     ----------
     tol : float, default=0.05
-        A run stops when its bound grows by less than this, in nats.
-    max_iter : int, default=5000
+        A run stops when its bound grows by less than this in a cycle, in nats; the winner of a
+        search goes on to a hundredth of it.
+    max_iter : int, default=2000
         Most cycles of a run.
-    init : {"random"}, default="random"
-        How a run starts. "random": loadings drawn from the prior (which columns are active from
-        the process, their loadings from slab and spike), noise variances at the sample variances,
-        sticks at their prior. The paper does not say how its starts were drawn.
+    init : {"spectral", "random"}, default="spectral"
+        "spectral": a search over the number of factors that starts from the leading directions of
+        the data and each further number from its neighbour. "random": `n_init` runs from starts
+        drawn from the prior (the number of active columns from the process, their loadings from
+        the slab, noise at the sample variances), the best one kept. The paper does the latter and
+        does not say how its starts were drawn.
     n_init : int, default=20
-        Number of runs; the one with the highest bound is kept.
+        Number of random starts; of no effect with "spectral".
     max_factors : int or None, default=None
-        Most factors; the process has H = max_factors + 1 terms, the last always inactive. None
-        means the number of columns, H = p + 1 as in the paper.
+        Most factors. None means as many as p columns can tell apart (Ledermann's bound) and n
+        rows support; with a finite spike it means p, as in the paper, whose process has
+        H = max_factors + 1 terms.
     mean : {"flat", "plugged-in"}, default="flat"
         "flat" integrates the means out under a flat prior, which counts n − 1 rows; "plugged-in"
-        treats the sample means as known and counts n, as in the papers.
+        treats the sample means as known and counts n, as in the papers. The two bounds are not
+        comparable.
     callback : callable or None, default=None
-        Called after each cycle with a `Progress` tuple.
+        Called after each cycle with a `Progress` tuple: n_factors, cycle, lower_bound,
+        best_lower_bound.
 
     Examples
     --------
-    >>> Variational(n_init=5)
-    Variational(n_init=5)
+    >>> Variational(init="random", n_init=5)
+    Variational(init='random', n_init=5)
     """
 
     def __init__(
         self,
         *,
         tol: float = 0.05,
-        max_iter: int = 5000,
-        init: str = "random",
+        max_iter: int = 2000,
+        init: str = "spectral",
         n_init: int = 20,
         max_factors: int | None = None,
         mean: str = "flat",
@@ -70,18 +92,71 @@ class Variational(BaseEstimator):  # type: ignore[misc]
         self.mean = mean
         self.callback = callback
 
-    def checked(self) -> CheckedSettings:
-        """Validate; an InputError names the setting that is out of range."""
-        one_of("init", self.init, ("random",))
+    def check(self) -> None:
+        """Raise an InputError that names the setting which is out of range, if any is."""
+        positive("tol", self.tol)
+        whole("max_iter", self.max_iter, 1)
+        one_of("init", self.init, ("spectral", "random"))
+        whole("n_init", self.n_init, 1)
+        if self.max_factors is not None:
+            whole("max_factors", self.max_factors, 0)
+        one_of("mean", self.mean, ("flat", "plugged-in"))
         if self.callback is not None and not callable(self.callback):
             raise must_be("callback", "None or a function of one argument", self.callback)
-        return CheckedSettings(
-            tol=positive("tol", self.tol),
-            max_iter=whole("max_iter", self.max_iter, 1),
-            n_init=whole("n_init", self.n_init, 1),
-            max_factors=(
-                None if self.max_factors is None else whole("max_factors", self.max_factors, 0)
-            ),
-            flat_mean=one_of("mean", self.mean, ("flat", "plugged-in")) == "flat",
+
+    def _limit(self, source: DataSource, prior: CuspPrior) -> int:
+        if self.max_factors is not None:
+            return min(self.max_factors, source.p)
+        return source.p if prior.spike is not None else most_identified(source.p, source.n)
+
+    def infer(
+        self,
+        source: DataSource,
+        prior: CuspPrior,
+        *,
+        n_factors: int | None,
+        rng: np.random.Generator,
+        n_jobs: int | None = None,
+    ) -> VariationalFit:
+        """Fit to a source; `n_factors` None means that the number is to be found."""
+        limit = self._limit(source, prior)
+        search = Search(
+            source,
+            prior,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            max_factors=limit if n_factors is None else max(limit, n_factors),
+            rng=rng,
             callback=self.callback,
         )
+        interrupted = False
+        try:
+            if self.init == "random":
+                random_restarts(search, n_init=self.n_init, n_factors=n_factors, n_jobs=n_jobs)
+            elif n_factors is None:
+                search.over_k()
+            else:
+                search.at_k(n_factors)
+        except Interrupted:
+            interrupted = True
+        return VariationalFit(search.best, _entries(search), interrupted)
+
+
+def most_identified(p: int, n: float) -> int:
+    """The most factors that p columns can tell apart (Ledermann's bound) and n rows support.
+
+    At least one from two columns on, so that two correlated columns have their factor.
+    """
+    ledermann = math.floor((2 * p + 1 - math.sqrt(8 * p + 1)) / 2)
+    return min(max(ledermann, 1 if p > 1 else 0), max(math.ceil(n) - 1, 0))
+
+
+def _entries(search: Search) -> list[SearchEntry]:
+    runs = sorted(search.best_by_k.items())
+    bounds = np.array([done.total for _, done in runs])
+    weights = np.exp(bounds - bounds.max())
+    weights /= weights.sum()
+    return [
+        SearchEntry(k, done.total, float(weight), search.cycles_by_k[k], done.status.value)
+        for (k, done), weight in zip(runs, weights, strict=True)
+    ]

@@ -8,36 +8,75 @@ from cuspfa._types import Array
 from cuspfa.blocks import Loadings, Noise
 from cuspfa.data.source import DataSource
 from cuspfa.prior import CuspPrior
-from cuspfa.process import expected_log_weights, prior_sticks, update_labels
-from cuspfa.variational.cycle import State, slab_log_odds
+from cuspfa.process import (
+    CumulativeShrinkage,
+    Labels,
+    Sticks,
+    prior_sticks,
+    rows_needed,
+    settle_labels,
+)
+from cuspfa.variational.cycle import State, Tail
+
+CERTAIN = 1e6
+"""Log odds of a label about which there is no doubt."""
 
 
-def state_at(mean: Array, source: DataSource, prior: CuspPrior) -> State:
-    """The state whose loadings are `mean` without spread and whose noise is all the variance.
-
-    A point mass has no density, so the bound of this state is −∞; the first cycle mends it.
-    """
-    p, n_terms = mean.shape
-    # ‖Y‖² = 0 cannot happen here: constant columns are refused before an engine sees the data.
-    shape = prior.noise_shape + source.counts / 2
-    noise = Noise(shape, shape * source.squares / source.counts)
-    loadings = Loadings(mean, np.eye(n_terms), np.zeros((p, n_terms)), -np.inf)
-    sticks = prior_sticks(prior.process(n_terms))
-    log_odds = slab_log_odds(loadings.column_energy, p, prior)
-    labels = update_labels(log_odds, expected_log_weights(sticks))
-    scores = source.expect_scores(loadings, noise.precision)
-    return State(loadings, noise, scores, labels, sticks)
-
-
-def draw_start(
-    source: DataSource, prior: CuspPrior, n_terms: int, rng: np.random.Generator
+def state_at(
+    mean: Array,
+    noise_variance: Array,
+    source: DataSource,
+    prior: CuspPrior,
+    n_terms: int,
+    like: State | None = None,
 ) -> State:
-    """A random start: loadings drawn from the prior itself.
+    """The state with explicit loadings `mean` (p, K), without spread, and the given noise.
 
-    The process draws which columns are active, hence how many; the loadings follow from slab and
-    spike. So the starts differ in their number of factors, about Poisson(α), which matters more
-    than where the factors point: the number seldom changes by much during a run.
+    Sticks and slab are taken from the state it should be `like`, if there is one. A point mass has
+    no density, so the bound of this state is −∞; the first cycle mends it.
     """
-    draws = prior.process(n_terms).draw(prior.slab.variance, prior.spike, random_state=rng)
-    mean = rng.standard_normal((source.p, n_terms)) * np.sqrt(draws.theta)
-    return state_at(mean, source, prior)
+    p, k = mean.shape
+    shape = prior.noise_shape + source.counts / 2
+    noise = Noise(shape, shape * noise_variance)
+    loadings = Loadings(mean, np.eye(k), np.zeros((p, k)), -np.inf)
+    scores = source.expect_scores(loadings, noise.precision)
+    tail, labels, sticks = _start_labels(p, k, prior, n_terms, like)
+    slab = prior.slab if like is None else like.slab
+    return State(loadings, noise, scores, tail, labels, sticks, slab)
+
+
+def _start_labels(
+    p: int, k: int, prior: CuspPrior, n_terms: int, like: State | None
+) -> tuple[Tail, Labels, Sticks]:
+    """Explicit factors begin as active, whatever their size: the first cycles decide."""
+    if prior.spike is None:
+        labels = Labels(np.ones(k), np.zeros(k), np.zeros(k), 0.0)
+        return Tail(0, np.zeros(p), 1.0), labels, Sticks(np.zeros(0), np.zeros(0))
+    process = prior.process()
+    rows = rows_needed(n_terms, k, process)
+    last = n_terms - rows + 1
+    active = np.repeat([1.0, 0.0], [k, rows - k])
+    labels = Labels(active, 1.0 - active, np.zeros(rows), 0.0, last)
+    if like is None:
+        odds = np.where(active > 0, CERTAIN, -CERTAIN)
+        labels, sticks = settle_labels(odds, prior_sticks(process, rows), process, last)
+    else:
+        sticks = _resized(like.sticks, rows - 1, process)
+    return Tail(n_terms - k, np.full(p, prior.spike), 1.0), labels, sticks
+
+
+def _resized(sticks: Sticks, size: int, process: CumulativeShrinkage) -> Sticks:
+    """The same sticks for a few rows more or less: the far ones are at their prior anyway."""
+    extra = max(size - len(sticks.a), 0)
+    a = np.append(sticks.a, np.full(extra, process.stick_shape))
+    b = np.append(sticks.b, np.full(extra, process.alpha))
+    return Sticks(a[:size], b[:size])
+
+
+def spectral_loadings(eigenvalues: Array, vectors: Array, noise_variance: Array, n: float) -> Array:
+    """Best loadings for known noise: Ψ^{1/2} U (D/n − I)^{1/2}, (p, k).
+
+    `eigenvalues` and `vectors` are those of Ψ^{-1/2} YᵀY Ψ^{-1/2}.
+    """
+    signal = np.maximum(eigenvalues / n - 1.0, 1e-3)
+    return np.asarray(np.sqrt(noise_variance)[:, None] * vectors * np.sqrt(signal))

@@ -1,0 +1,43 @@
+"""BLAS threads: the only process-wide setting that cuspfa touches, and only around a fit."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from threadpoolctl import ThreadpoolController
+
+SMALL = 2_000_000
+"""Products of this many numbers and fewer are quicker with one thread than with many."""
+
+_lock = threading.Lock()
+_holders = 0
+_limiter: object = None
+
+
+@contextmanager
+def one_blas_thread(size: int) -> Iterator[None]:
+    """Limit BLAS to one thread while small matrices are multiplied.
+
+    Many threads make small products several times slower. `size` is the number of entries of the
+    matrix that is multiplied again and again; above `SMALL` nothing is limited. Fits may run in
+    several threads of one process at once: the first to enter sets the limit, and the last to
+    leave restores what was there before.
+    """
+    global _holders, _limiter
+    if size > SMALL:
+        yield
+        return
+    with _lock:
+        if _holders == 0:
+            _limiter = ThreadpoolController().limit(limits=1, user_api="blas")
+        _holders += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _holders -= 1
+            if _holders == 0:
+                _limiter.restore_original_limits()  # type: ignore[attr-defined]
+                _limiter = None

@@ -1,0 +1,87 @@
+"""From a checked table or moments to a ready source: the home is chosen by shape."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from cuspfa._types import Array
+from cuspfa.data.arrays import GramMatrix, RowMatrix, SparseMatrix, row_blocks
+from cuspfa.data.moments import Moments
+from cuspfa.data.source import CompleteMatrix, CompleteSource
+from cuspfa.errors import DataError
+
+
+class Prepared(NamedTuple):
+    """A source, and how its units relate to the user's: value = center + scale × engine's."""
+
+    source: CompleteSource
+    center: Array
+    scale: Array
+    n: int
+
+
+def prepare_moments(moments: Moments, *, scaling: str, flat_mean: bool) -> Prepared:
+    """The Gram home."""
+    variances = np.diag(moments.cross_products) / max(moments.n - 1, 1)
+    scale = _scale(variances, scaling)
+    gram = moments.cross_products / scale[:, None] / scale
+    matrix = GramMatrix(gram, _counted(moments.n, flat_mean))
+    return Prepared(CompleteSource(matrix), moments.mean, scale, moments.n)
+
+
+def prepare_rows(rows: Any, *, scaling: str, flat_mean: bool) -> Prepared:
+    """The Gram home for n ≥ p, rows for p > n; sparse rows stay sparse.
+
+    `scaling` is "columns" (unit variances), "common" (unit mean variance) or "none".
+    """
+    n, p = rows.shape
+    if sparse.issparse(rows):
+        return _prepare_sparse(rows, scaling, flat_mean)
+    if n >= p:
+        moments = Moments.from_rows(rows)
+        return prepare_moments(moments, scaling=scaling, flat_mean=flat_mean)
+    # The one copy of the data: centred and scaled in place, in blocks of float64.
+    center = sum(block.sum(axis=0) for block in row_blocks(rows)) / n
+    copy, first = np.empty((n, p)), 0
+    for block in row_blocks(rows):
+        np.subtract(block, center, out=copy[first : first + len(block)])
+        first += len(block)
+    scale = _scale(np.einsum("ij,ij->j", copy, copy) / (n - 1), scaling)
+    copy /= scale
+    return Prepared(CompleteSource(RowMatrix(copy, _counted(n, flat_mean))), center, scale, n)
+
+
+def _prepare_sparse(rows: Any, scaling: str, flat_mean: bool) -> Prepared:
+    n, p = rows.shape
+    center = np.asarray(rows.sum(axis=0), dtype=float).ravel() / n
+    squares = np.asarray(rows.multiply(rows).sum(axis=0), dtype=float).ravel()
+    variances = (squares - n * center**2) / (n - 1)
+    lost = n * center**2 > 1e8 * np.maximum(variances, 0) * (n - 1)
+    if np.any(lost):
+        raise DataError(
+            f"column {int(np.argmax(lost))} of the sparse matrix has a mean far above its standard "
+            "deviation, so centring it sparsely would lose its digits. Subtract a constant from "
+            "it, or pass a dense array."
+        )
+    scale, counted = _scale(variances, scaling), _counted(n, flat_mean)
+    matrix: CompleteMatrix
+    if n >= p:
+        gram = (rows.T @ rows).toarray() - n * np.outer(center, center)
+        matrix = GramMatrix(gram / scale[:, None] / scale, counted)
+    else:
+        matrix = SparseMatrix(rows, center, scale, counted)
+    return Prepared(CompleteSource(matrix), center, scale, n)
+
+
+def _counted(n: int, flat_mean: bool) -> float:
+    return n - 1.0 if flat_mean else float(n)
+
+
+def _scale(variances: Array, scaling: str) -> Array:
+    if scaling == "columns":
+        return np.asarray(np.sqrt(variances))
+    common = np.sqrt(np.mean(variances)) if scaling == "common" else 1.0
+    return np.full(len(variances), common)

@@ -1,0 +1,174 @@
+"""Count, mean and centred cross-products: all that complete data with n ≥ p have to say."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from cuspfa._checks import must_be, whole
+from cuspfa._types import Array
+from cuspfa.data.arrays import row_blocks
+from cuspfa.errors import CuspWarning, DataError
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Sufficient statistics of complete rows; those of two sets of rows add up.
+
+    Attributes
+    ----------
+    n : int
+        Number of rows.
+    mean : ndarray (p,)
+        Column means ȳ.
+    cross_products : ndarray (p, p)
+        Σ_i (y_i − ȳ)(y_i − ȳ)ᵀ.
+    names : list of str or None
+        Column names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(100, 3))
+    >>> both = Moments.from_rows(X[:40]) + Moments.from_rows(X[40:])
+    >>> bool(np.allclose(both.covariance, np.cov(X, rowvar=False)))
+    True
+    """
+
+    n: int
+    mean: Array
+    cross_products: Array
+    names: list[str] | None = None
+
+    def __post_init__(self) -> None:
+        whole("n", self.n, 1)
+        p = len(self.mean)
+        if self.mean.shape != (p,) or self.cross_products.shape != (p, p):
+            raise must_be(
+                "cross_products",
+                "a square matrix with a row for each mean",
+                (self.mean.shape, self.cross_products.shape),
+            )
+        if not (np.all(np.isfinite(self.mean)) and np.all(np.isfinite(self.cross_products))):
+            raise DataError("Moments must be finite; are there NaN, or values above 1e150?")
+        if self.names is not None and len(self.names) != p:
+            raise must_be("names", f"a list of {p} names", self.names)
+
+    @property
+    def covariance(self) -> Array:
+        """The sample covariance, divisor n − 1."""
+        return self.cross_products / max(self.n - 1, 1)
+
+    @classmethod
+    def from_rows(cls, rows: Any, names: list[str] | None = None) -> Self:
+        """Sum up an array by blocks of rows, each centred at its own mean.
+
+        Merging centred blocks (Chan, Golub & LeVeque) keeps all digits where Σy² − nȳ² would lose
+        (mean/sd)² of them.
+        """
+        n, p = 0, rows.shape[1]
+        mean, cross = np.zeros(p), np.zeros((p, p))
+        for block in row_blocks(rows):
+            size = len(block)
+            block_mean = block.mean(axis=0)
+            centred = block - block_mean
+            shift = block_mean - mean
+            cross += centred.T @ centred
+            if n:
+                cross += np.outer(shift, shift * (n * size / (n + size)))
+            mean = mean + shift * (size / (n + size))
+            n += size
+        return cls(n, mean, cross, names)
+
+    @classmethod
+    def from_covariance(
+        cls,
+        covariance: Any,
+        n: int,
+        *,
+        mean: Any = None,
+        names: list[str] | None = None,
+    ) -> Self:
+        """From a published covariance matrix (divisor n − 1) and the number of rows."""
+        s = _square("covariance", covariance)
+        whole("n", n, 2)
+        center = np.zeros(len(s)) if mean is None else np.asarray(mean, dtype=float)
+        return cls(n, center, _positive_definite("covariance", s) * (n - 1), names)
+
+    @classmethod
+    def from_correlation(cls, correlation: Any, n: int, *, names: list[str] | None = None) -> Self:
+        """From a published correlation matrix and the number of rows.
+
+        A matrix that is not positive semi-definite, as happens when its entries were rounded or
+        came from different rows, is replaced by the nearest one that is, with a warning.
+        """
+        r = _square("correlation", correlation)
+        whole("n", n, 2)
+        off = np.abs(np.diag(r) - 1.0)
+        if np.any(off > 1e-6):
+            j = int(np.argmax(off))
+            raise DataError(
+                f"correlation must have a unit diagonal. Got {r[j, j]!r} at index {j} instead; "
+                "use from_covariance for a covariance matrix."
+            )
+        if np.any(np.abs(r) > 1 + 1e-6):
+            raise DataError("correlation must have entries between -1 and 1.")
+        return cls(n, np.zeros(len(r)), _positive_definite("correlation", r) * (n - 1), names)
+
+    def __add__(self, other: Moments) -> Moments:
+        if not isinstance(other, Moments):
+            return NotImplemented
+        if len(self.mean) != len(other.mean) or self.names != other.names:
+            raise DataError(
+                "Moments of different columns cannot be added: "
+                f"{self.names or len(self.mean)} and {other.names or len(other.mean)}."
+            )
+        n = self.n + other.n
+        shift = other.mean - self.mean
+        between = np.outer(shift, shift * (self.n * other.n / n))
+        return Moments(
+            n,
+            self.mean + shift * (other.n / n),
+            self.cross_products + other.cross_products + between,
+            self.names,
+        )
+
+
+def _square(name: str, matrix: Any) -> Array:
+    result = np.array(matrix, dtype=float)
+    if result.ndim != 2 or result.shape[0] != result.shape[1] or result.size == 0:
+        raise must_be(name, "a square matrix", result.shape)
+    if not np.all(np.isfinite(result)):
+        raise DataError(f"{name} contains NaN or infinity.")
+    scale = np.abs(result).max()
+    if np.any(np.abs(result - result.T) > 1e-6 * scale):
+        raise DataError(f"{name} must be symmetric.")
+    return np.asarray((result + result.T) / 2)
+
+
+def _positive_definite(name: str, matrix: Array) -> Array:
+    """The matrix itself, or the nearest semi-definite one of the same diagonal, loudly."""
+    diagonal = np.diag(matrix)
+    if np.any(diagonal <= 0):
+        j = int(np.argmin(diagonal))
+        raise DataError(f"{name} must have a positive diagonal. Got {diagonal[j]!r} at index {j}.")
+    sd = np.sqrt(diagonal)
+    values, vectors = np.linalg.eigh(matrix / np.outer(sd, sd))
+    floor = 1e-8
+    if values[0] >= -1e-10:
+        return matrix
+    repaired = (vectors * np.maximum(values, floor)) @ vectors.T
+    root = np.sqrt(np.diag(repaired))
+    repaired = repaired / np.outer(root, root) * np.outer(sd, sd)
+    change = float(np.abs(repaired - matrix).max())
+    warnings.warn(
+        f"{name} is not positive semi-definite (smallest eigenvalue {values[0]:.3g} on the "
+        f"correlation scale); its negative eigenvalues were raised to {floor:g}, which changed "
+        f"entries by up to {change:.3g}. Use more digits, or one set of complete rows.",
+        CuspWarning,
+        stacklevel=3,
+    )
+    return np.asarray(repaired)

@@ -1,0 +1,238 @@
+"""How many factors: a walk over K, each candidate started from its neighbour.
+
+The spectrum suggests where to begin; from there the walk goes both ways until `PATIENCE` steps in
+a row have not raised the bound. A candidate is given up as soon as it cannot catch up. The two
+best K are then started anew from elsewhere, since the bound at one K may have several maxima, and
+the winner is polished.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from cuspfa._types import Array
+from cuspfa.data.source import DataSource
+from cuspfa.prior import CuspPrior
+from cuspfa.variational.cycle import State
+from cuspfa.variational.fit import Run, Status, run
+from cuspfa.variational.starts import spectral_loadings, state_at
+
+PATIENCE = 3
+NEAR = 20.0
+"""Candidates within so many nats of the best are worth another start."""
+FAR = 500.0
+"""No dent of the curve is as deep as this: a walk does not go on behind it."""
+POLISH = 0.01
+"""The winner is run until its bound grows by less than this part of tol."""
+
+
+class Progress(NamedTuple):
+    """What a callback is told after each cycle."""
+
+    n_factors: int
+    cycle: int
+    lower_bound: float
+    best_lower_bound: float
+
+
+Callback = Callable[[Progress], None]
+
+
+class Interrupted(Exception):
+    """Ctrl-C during a run: the search ends with what it has."""
+
+
+class Search:
+    """The best run for each K so far, and the means to make more."""
+
+    def __init__(
+        self,
+        source: DataSource,
+        prior: CuspPrior,
+        *,
+        tol: float,
+        max_iter: int,
+        max_factors: int,
+        rng: np.random.Generator,
+        callback: Callback | None = None,
+    ) -> None:
+        self.source, self.prior = source, prior
+        self.tol, self.max_iter, self.max_factors = tol, max_iter, max_factors
+        self.rng, self.callback = rng, callback
+        self.best_by_k: dict[int, Run] = {}
+        self.cycles_by_k: dict[int, int] = {}
+
+    @property
+    def best(self) -> Run:
+        """The run of highest bound."""
+        return max(self.best_by_k.values(), key=lambda one: one.total)
+
+    def fresh(self, rng: np.random.Generator, *, silent: bool) -> Search:
+        """Another search of the same problem that remembers nothing yet."""
+        return Search(
+            self.source,
+            self.prior,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            max_factors=self.max_factors,
+            rng=rng,
+            callback=None if silent else self.callback,
+        )
+
+    # --- one run ---
+
+    def try_state(self, state: State, *, tol: float | None = None, patient: bool = False) -> Run:
+        """Run from a state and remember it; unless `patient`, give up what cannot catch up."""
+        done = run(
+            state,
+            self.source,
+            self.prior,
+            tol=self.tol if tol is None else tol,
+            max_iter=self.max_iter,
+            target=self.best.total if self.best_by_k and not patient else -np.inf,
+            on_cycle=self._report,
+        )
+        self.remember(done)
+        if done.status is Status.INTERRUPTED:
+            raise Interrupted
+        alive = done.state.active > 0.5
+        if not np.all(alive):  # explicit factors that the labels call inactive join the others
+            mean = done.state.loadings.mean[:, alive]
+            return self.try_state(self.state_at(mean, noise_variance(done.state)), patient=patient)
+        return done
+
+    def remember(self, done: Run) -> None:
+        """Keep a run if it is the best of its K."""
+        k = int(np.sum(done.state.active > 0.5))
+        self.cycles_by_k[k] = self.cycles_by_k.get(k, 0) + done.n_iter
+        if k not in self.best_by_k or done.total > self.best_by_k[k].total:
+            self.best_by_k[k] = done
+
+    def _report(self, number: int, bound: float, at: State) -> None:
+        if self.callback is not None:
+            so_far = max(bound, self.best.total) if self.best_by_k else bound
+            self.callback(Progress(at.n_factors, number, bound, so_far))
+
+    def state_at(self, mean: Array, noise_variance: Array) -> State:
+        """A state with these loadings and noise, otherwise like the best run so far."""
+        like = self.best.state if self.best_by_k else None
+        return state_at(mean, noise_variance, self.source, self.prior, self.max_factors + 1, like)
+
+    # --- starts ---
+
+    def spectral_state(self, k: int | None = None) -> State:
+        """The leading directions of the data, k of them or as many as rise above the noise.
+
+        Principal factor iterations: directions for the present noise, then the noise they leave.
+        A direction counts when its eigenvalue is above the edge (1 + √(p/n))² of pure noise.
+        """
+        n, p = self.source.n, self.source.p
+        variances = np.asarray(self.source.squares / n)
+        edge, limit = (1 + np.sqrt(p / n)) ** 2, min(self.max_factors, p)
+        noise, mean, found = variances, np.zeros((p, 0)), -1
+        for _ in range(2 if k is not None else 6):
+            size = k if k is not None else max(found + PATIENCE, 12)
+            while True:
+                near = mean if mean.size else None
+                values, vectors = self.source.leading(size, noise, self.rng, near=near)
+                above = int(np.sum(values > n * edge))
+                if k is not None or above < len(values) or len(values) >= limit:
+                    break
+                size = 2 * len(values)
+            last, found = found, min(limit, above) if k is None else k
+            mean = spectral_loadings(values[:found], vectors[:, :found], noise, n)
+            noise = np.maximum(variances - np.sum(mean**2, axis=1), 0.05 * variances)
+            if found == last:
+                break
+        return self.state_at(mean, noise)
+
+    def smaller(self, state: State) -> State:
+        """Without its weakest factor."""
+        mean = state.loadings.mean
+        weakest = int(np.argmin(np.sum(mean**2, axis=0)))
+        noise = noise_variance(state) + mean[:, weakest] ** 2
+        return self.state_at(np.delete(mean, weakest, axis=1), noise)
+
+    def larger(self, state: State, extra: Array) -> State:
+        """With one factor more."""
+        mean = np.column_stack([state.loadings.mean, extra])
+        return self.state_at(mean, noise_variance(state))
+
+    def left_over(self, state: State, size: int) -> Array:
+        """The `size` leading directions that a state leaves unexplained, as loadings (p, size)."""
+        noise, mean = noise_variance(state), state.loadings.mean
+        k = mean.shape[1]
+        values, vectors = self.source.leading(k + size, noise, self.rng, near=mean)
+        chosen = slice(k, k + size)
+        return spectral_loadings(values[chosen], vectors[:, chosen], noise, self.source.n)
+
+    # --- the search ---
+
+    def walk_up(self) -> None:
+        """Add factors to the best run until `PATIENCE` in a row were no better."""
+        state, misses = self.best.state, 0
+        directions = np.zeros((self.source.p, 0))
+        while misses < PATIENCE and state.n_factors < self.max_factors:
+            if directions.shape[1] == 0:
+                directions = self.left_over(state, PATIENCE)
+            before = self.best.total
+            state = self.try_state(self.larger(state, directions[:, :1])).state
+            directions = directions[:, 1:]
+            if self.best.total > before:
+                state, misses, directions = self.best.state, 0, directions[:, :0]
+            else:
+                misses += self.hopeless(state)
+
+    def walk_down(self) -> None:
+        """Take factors from the best run until `PATIENCE` in a row were no better."""
+        state, misses = self.best.state, 0
+        while misses < PATIENCE and state.n_factors > 0:
+            before = self.best.total
+            state = self.try_state(self.smaller(state)).state
+            misses = 0 if self.best.total > before else misses + self.hopeless(state)
+
+    def hopeless(self, state: State) -> int:
+        """How much patience a miss costs: all of it when the candidate is far below the best."""
+        far = self.best_by_k[state.n_factors].total < self.best.total - FAR
+        return PATIENCE if far else 1
+
+    def restart(self) -> bool:
+        """Start the K that are near the best anew, from their neighbours and the spectrum."""
+        before = self.best.total
+        near = [k for k, one in self.best_by_k.items() if one.total > before - NEAR]
+        for k in sorted(near, key=lambda k: -self.best_by_k[k].total)[:3]:
+            if k + 1 in self.best_by_k:
+                self.try_state(self.smaller(self.best_by_k[k + 1].state))
+            if k - 1 in self.best_by_k and len(near) > 1:
+                below = self.best_by_k[k - 1].state
+                self.try_state(self.larger(below, self.left_over(below, 1)))
+            if len(near) > 1:
+                self.try_state(self.spectral_state(k))
+        return self.best.total > before + self.tol
+
+    def over_k(self) -> None:
+        """The whole search: spectral start, walks, restarts, polish."""
+        self.try_state(self.spectral_state())
+        for _ in range(5):
+            self.walk_up()
+            self.walk_down()
+            if not self.restart():
+                break
+        self.polish()
+
+    def at_k(self, k: int) -> None:
+        """K given: one spectral start, polished."""
+        self.try_state(self.spectral_state(k))
+        self.polish()
+
+    def polish(self) -> None:
+        """Run the winner on to a tighter tolerance."""
+        self.try_state(self.best.state, tol=POLISH * self.tol, patient=True)
+
+
+def noise_variance(state: State) -> Array:
+    """1/E[1/σ²_j] of a state."""
+    return np.asarray(1.0 / state.noise.precision)
