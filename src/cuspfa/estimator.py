@@ -53,10 +53,10 @@ class CuspFactorAnalysis(BaseEstimator):  # type: ignore[misc]
     expected_active_factors_ : float
         E_q[H*].
     lower_bound_ : float
-        The evidence lower bound of the best run, for the data as the engine saw them. Comparable
+        The evidence lower bound of the chosen run, for the data as the engine saw them. Comparable
         between fits of the same data with the same `standardize` and the same `mean` setting.
     search_ : list of SearchEntry
-        By number of factors: n_factors, lower_bound, weight, n_iter, status.
+        By number of factors: n_factors, lower_bound, evidence, weight, n_iter, status.
     trace_ : ndarray (n_iter_,)
         The bound after each of the last run's cycles.
     loadings_ : ndarray (p, n_factors_)
@@ -146,6 +146,7 @@ class CuspFactorAnalysis(BaseEstimator):  # type: ignore[misc]
             method=Variational(
                 tol=0.05,
                 init="spectral" if search else "random",
+                score="bound",
                 n_init=20,
                 mean="plugged-in",
                 callback=callback,

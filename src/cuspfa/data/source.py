@@ -53,6 +53,9 @@ class DataSource(Protocol):
     def expect_scores(self, loadings: Loadings, noise_precision: Array) -> ScoreMoments:
         """Best q(η) given the other blocks, as moments."""
 
+    def log_likelihood(self, loadings: Array, noise_variance: Array) -> float:
+        """Σ_i log N(y_i; 0, ΛΛᵀ + Σ), scores integrated out, for loadings (p, K)."""
+
     def leading(
         self,
         k: int,
@@ -94,6 +97,18 @@ class CompleteSource:
         cross, inner = self._matrix.products(w)
         log_det = -2.0 * self.n * float(np.sum(np.log(np.diag(factor[0]))))
         return ScoreMoments(cross, inner + self.n * covariance, log_det, self.n)
+
+    def log_likelihood(self, loadings: Array, noise_variance: Array) -> float:
+        """By Woodbury: no p×p matrix is formed or factored."""
+        w = loadings / noise_variance[:, None]
+        log_det = float(np.sum(np.log(noise_variance)))
+        quadratic = float(np.sum(self.squares / noise_variance))
+        if loadings.shape[1]:
+            _, inner = self._matrix.products(w)
+            factor = cho_factor(np.eye(loadings.shape[1]) + loadings.T @ w, lower=True)
+            log_det += 2.0 * float(np.sum(np.log(np.diag(factor[0]))))
+            quadratic -= float(np.trace(cho_solve(factor, inner)))
+        return float(-0.5 * (self.n * (self.p * np.log(2 * np.pi) + log_det) + quadratic))
 
     def leading(
         self,

@@ -1,0 +1,197 @@
+"""A score for the number of factors that is honest about what mean field loses.
+
+The bound of q(Λ)q(η)q(σ²) lies below log p(y | K) by an amount that grows like K², because it
+keeps loadings and scores apart and sees one of the many rotations of Λ that are as good. Here the
+scores are integrated out and both losses are given back:
+
+    L(K) = E_q̃[log p(Y | Λ, Σ) + log p(Λ) + log p(Σ) − log q̃(Λ) − log q(Σ)] + orbit + log P(H* = K)
+
+q̃(Λ) = N(μ, blockdiag(V_j) + U C Uᵀ) widens q along the K(K+1)/2 scale directions vec(μX), X
+symmetric, by what mean field misses of their uncertainty. The expectation is a mean over draws.
+
+Orbit: if q̃ is replaced by its average over copies of itself, E[log p] stays (or falls by a known
+loss) and the entropy grows. The copies are either the 2^K K! signed permutations of the columns,
+far apart from each other, gain log 2^K K!; or all rotations and reflections, gain
+log vol O(K) + ½ log|J| − ¼K(K−1) log 2πe with J the information of q̃ about the angles, less what
+the slab loses when columns mix; or rotations of the m strongest columns and signed permutations of
+the others. Each gives a lower bound of log p(y), so the largest one counts.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_solve, cholesky, solve_triangular
+from scipy.special import gammaln
+
+from cuspfa._types import Array
+from cuspfa.blocks import Loadings, Noise
+from cuspfa.data.source import DataSource
+from cuspfa.prior import CuspPrior
+from cuspfa.slabs import LOG_2PI, GaussianSlab, InverseGammaSlab, Slab
+from cuspfa.variational.cycle import State
+
+ROTATIONS = 100
+"""Random rotations for the loss of the slab when columns mix."""
+
+
+class Evidence(NamedTuple):
+    """Estimate of log p(y, K), from below, and the Monte Carlo error of that bound."""
+
+    value: float
+    error: float
+
+
+def evidence(
+    state: State, source: DataSource, prior: CuspPrior, rng: np.random.Generator, n_draws: int
+) -> Evidence:
+    """Collapsed bound of a converged state; for a spike at zero."""
+    k = state.n_factors
+    constant = prior.log_count_probability(k) + state.slab.log_hyperprior()
+    widened = _Widened(state)
+    values = np.empty(max(n_draws // 2, 2))
+    for i in range(len(values)):
+        noise = state.noise.rate / rng.standard_gamma(state.noise.shape)
+        values[i] = _log_noise_ratio(noise, state.noise, prior)
+        # Draws in opposite pairs: what is linear in them has mean zero and cancels.
+        delta, log_q = widened.draw(rng)
+        for loadings in (widened.mean + delta, widened.mean - delta):
+            energy = np.sum(loadings**2, axis=0)
+            log_prior = float(np.sum(state.slab.log_density(energy, source.p)))
+            values[i] += 0.5 * (source.log_likelihood(loadings, noise) + log_prior - log_q)
+    error = float(values.std(ddof=1) / np.sqrt(len(values)))
+    return Evidence(float(values.mean()) + constant + _orbit(state, widened), error)
+
+
+def _log_noise_ratio(variance: Array, noise: Noise, prior: CuspPrior) -> float:
+    """Of a draw: log p(σ²) − log q(σ²)."""
+    a, b = prior.noise_shape, prior.noise_rate
+    constant = a * np.log(b) - gammaln(a) - noise.shape * np.log(noise.rate) + gammaln(noise.shape)
+    terms = constant + (noise.shape - a) * np.log(variance) + (noise.rate - b) / variance
+    return float(np.sum(terms))
+
+
+class _Widened:
+    """q̃(Λ), with the linear algebra of its scale directions in K² dimensions.
+
+    V_j^{-1} = T + τ_j M for all rows, so <μX, μY> in that metric is a sum of two Kronecker
+    products and no array has p K³ entries.
+    """
+
+    def __init__(self, state: State) -> None:
+        self.mean, self.basis, self.spread, self.log_det = state.loadings
+        k = self.mean.shape[1]
+        self.inverse = np.asarray(np.linalg.inv(self.basis))
+        metric = _metric(state.loadings, self.inverse)
+        self.directions = _symmetric(k)
+        gram = self.directions @ metric @ self.directions.T
+        self.widths = np.maximum(_scale_variances(state) - 1.0 / np.diag(gram), 1e-12)
+        self.inner = cholesky(np.diag(1.0 / self.widths) + gram, lower=True)
+        if k:
+            self.log_det += float(np.sum(np.log(self.widths)))
+            self.log_det += 2.0 * float(np.sum(np.log(np.diag(self.inner))))
+        turns = _antisymmetric(k)
+        across = self.directions @ metric @ turns.T
+        # What q̃ knows of the angles: its inverse covariance along the rotations μA.
+        self.information = turns @ metric @ turns.T - across.T @ cho_solve(
+            (self.inner, True), across
+        )
+
+    def draw(self, rng: np.random.Generator) -> tuple[Array, float]:
+        """Λ − μ and log q̃(Λ), the same for both signs."""
+        p, k = self.mean.shape
+        delta = (np.sqrt(self.spread) * rng.standard_normal((p, k))) @ self.basis.T
+        x = np.sqrt(self.widths) * rng.standard_normal(len(self.widths))
+        delta += self.mean @ (x @ self.directions).reshape(k, k)
+        whitened = ((delta @ self.inverse.T) / self.spread) @ self.inverse
+        along = self.directions @ (self.mean.T @ whitened).ravel()
+        explained = solve_triangular(self.inner, along, lower=True) if k else along
+        quadratic = float(np.sum(delta * whitened) - explained @ explained)
+        return delta, -0.5 * (p * k * LOG_2PI + self.log_det + quadratic)
+
+
+def _metric(loadings: Loadings, inverse: Array) -> Array:
+    """Σ_j (Xᵀμ_j)ᵀ V_j^{-1} (Yᵀμ_j) as a K²×K² matrix over vec(X), vec(Y) (row-major)."""
+    mean, spread = loadings.mean, loadings.spread
+    if mean.shape[1] == 0:
+        return np.zeros((0, 0))
+    # 1/spread − 1 = τ_j d_k is a product of a row's and a direction's number: take it apart.
+    product = 1.0 / spread - 1.0
+    strongest = int(np.argmax(product[0]))
+    by_row = product[:, strongest] / product[0, strongest]
+    t, m = inverse.T @ inverse, (inverse.T * product[0]) @ inverse
+    second = np.kron(mean.T @ (by_row[:, None] * mean), m)
+    return np.asarray(np.kron(mean.T @ mean, t) + second)
+
+
+def _scale_variances(state: State) -> Array:
+    """Variances of X_hk (h ≤ k) when Λ(I + X) follows the matched Wishart law of its scale."""
+    energy, n, p = state.loadings.column_energy, state.scores.n, len(state.noise.rate)
+    slab = state.slab
+    if isinstance(slab, GaussianSlab):
+        freedom = n - p + 2 * energy / slab.variance
+    elif isinstance(slab, InverseGammaSlab):
+        part = slab.rate / (slab.rate + energy / 2)
+        freedom = n + 2 * slab.shape - (p + 2 * slab.shape) * part**2
+    else:
+        freedom = np.full(len(energy), n)
+    # Off the diagonal the slab resists by its precision times the energy that moves over.
+    moved = np.outer(energy, slab.precision(energy, p))
+    freedom_of_pairs = n - p + moved + moved.T
+    np.fill_diagonal(freedom_of_pairs, freedom)
+    rows, columns = np.triu_indices(len(energy))
+    pairs = np.maximum(freedom_of_pairs[rows, columns], 1.0)
+    return np.asarray(np.where(rows == columns, 0.5, 0.25) / pairs)
+
+
+def _symmetric(k: int) -> Array:
+    rows, columns = np.triu_indices(k)
+    matrices = np.zeros((len(rows), k, k))
+    index = np.arange(len(rows))
+    matrices[index, rows, columns] = 1.0
+    matrices[index, columns, rows] = 1.0
+    return matrices.reshape(len(rows), k * k)
+
+
+def _antisymmetric(k: int) -> Array:
+    rows, columns = np.triu_indices(k, 1)
+    matrices = np.zeros((len(rows), k, k))
+    index = np.arange(len(rows))
+    matrices[index, rows, columns] = 1.0
+    matrices[index, columns, rows] = -1.0
+    return matrices.reshape(len(rows), k * k)
+
+
+def _orbit(state: State, widened: _Widened) -> float:
+    """The best choice of m: rotate the m strongest columns, permute and reflect the others."""
+    p, k = state.loadings.mean.shape
+    second = state.loadings.weighted_gram(np.ones(p))
+    order = np.argsort(-np.diag(second))
+    second = second[np.ix_(order, order)]
+    rank = np.argsort(order)
+    first, other = np.triu_indices(k, 1)
+    last_of_pair = np.maximum(rank[first], rank[other])
+    gains = [float(k * np.log(2) + gammaln(k + 1))]  # m = 0: signed permutations alone
+    for m in range(2, k + 1):
+        orders = np.arange(1, m + 1)
+        volume = float(np.sum(np.log(2) + orders / 2 * np.log(np.pi) - gammaln(orders / 2)))
+        angles = last_of_pair < m
+        information = widened.information[np.ix_(angles, angles)]
+        gain = volume + 0.5 * float(np.linalg.slogdet(information)[1])
+        gain -= 0.25 * m * (m - 1) * float(np.log(2 * np.pi * np.e))
+        gain -= _mixing_loss(second[:m, :m], state.slab, p)
+        others = float(gammaln(k + 1) - gammaln(m + 1) + (k - m) * np.log(2))
+        gains.append(gain + others)
+    return max(gains)
+
+
+def _mixing_loss(second: Array, slab: Slab, p: int) -> float:
+    """What Σ_h φ(E_h) loses on average when the columns are rotated at random."""
+    if isinstance(slab, GaussianSlab):
+        return 0.0  # linear in the energies, whose sum does not change
+    rng = np.random.default_rng(0)  # the same rotations every time: an average, not a draw
+    rotations = np.linalg.qr(rng.standard_normal((ROTATIONS, len(second), len(second))))[0]
+    energies = np.einsum("rah,rah->rh", rotations, second @ rotations)
+    mixed = [float(np.sum(slab.log_density(energy, p))) for energy in energies]
+    return float(np.sum(slab.log_density(np.diag(second), p))) - float(np.mean(mixed))
