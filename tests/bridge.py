@@ -44,7 +44,7 @@ def loadings_of(mu, v_shared):
     """Rows with one common covariance, which the shared basis can hold."""
     d, u = np.linalg.eigh(v_shared)
     p = len(mu)
-    return Loadings(mu, u, np.tile(d, (p, 1)), p * float(np.sum(np.log(d))))
+    return Loadings(mu, u, np.ones(p), 1.0 / d - 1.0, p * float(np.sum(np.log(d))))
 
 
 def row_covariances(loadings):

@@ -44,20 +44,27 @@ class ScoreMoments(NamedTuple):
 
 
 class Loadings(NamedTuple):
-    """q(λ_j) = N(μ_j, F diag(q_j) Fᵀ), j = 1..p."""
+    """q(λ_j) = N(μ_j, F diag(q_j) Fᵀ) with q_jk = 1 / (1 + τ_j d_k), j = 1..p."""
 
     mean: Array
-    """(p, H) μ_j in rows."""
+    """(p, K) μ_j in rows."""
     basis: Array
-    """(H, H) F."""
-    spread: Array
-    """(p, H) q_j in rows."""
+    """(K, K) F."""
+    weights: Array
+    """(p,) τ_j, the noise precisions when the block was updated."""
+    eigenvalues: Array
+    """(K,) d_k; infinite for loadings without spread."""
     log_det: float
     """Σ_j log|V_j|."""
 
     @property
+    def spread(self) -> Array:
+        """(p, K) q_j in rows."""
+        return np.asarray(1.0 / (1.0 + np.outer(self.weights, self.eigenvalues)))
+
+    @property
     def column_energy(self) -> Array:
-        """(H,) E‖λ_·h‖²."""
+        """(K,) E‖λ_·h‖²."""
         return np.asarray(np.sum(self.mean**2, axis=0) + self.basis**2 @ self.spread.sum(axis=0))
 
     @property
@@ -66,22 +73,17 @@ class Loadings(NamedTuple):
         return np.asarray(self.spread @ np.sum(self.basis**2, axis=0))
 
     def weighted_gram(self, weights: Array) -> Array:
-        """Σ_j w_j E[λ_j λ_jᵀ], (H, H)."""
+        """Σ_j w_j E[λ_j λ_jᵀ], (K, K)."""
         spread = (self.basis * (weights @ self.spread)) @ self.basis.T
         return np.asarray(self.mean.T @ (weights[:, None] * self.mean) + spread)
 
     def rotated(self, r_inverse: Array, log_det_r: float) -> Loadings:
         """The law of R^{-T}λ_j, which leaves Λη as it was when η becomes Rη."""
-        log_det = self.log_det - 2 * len(self.mean) * log_det_r
-        return Loadings(self.mean @ r_inverse, r_inverse.T @ self.basis, self.spread, log_det)
-
-    def columns(self, keep: Array) -> Loadings:
-        """The law of some columns only (their marginal; spread goes into one common basis)."""
-        p = len(self.mean)
-        covariance = (self.basis * self.spread.mean(axis=0)) @ self.basis.T
-        d, u = np.linalg.eigh(covariance[np.ix_(keep, keep)])
-        spread = np.tile(np.maximum(d, np.finfo(float).tiny), (p, 1))
-        return Loadings(self.mean[:, keep], u, spread, p * float(np.sum(np.log(spread[0]))))
+        return self._replace(
+            mean=self.mean @ r_inverse,
+            basis=r_inverse.T @ self.basis,
+            log_det=self.log_det - 2 * len(self.mean) * log_det_r,
+        )
 
 
 class Noise(NamedTuple):
@@ -112,12 +114,12 @@ def update_loadings(
     """Best q(Λ) with the others fixed (step 1)."""
     root = 1.0 / np.sqrt(prior_precision)
     d, u = eigh(root[:, None] * scores.second * root)
-    basis = root[:, None] * u
-    spread = 1.0 / (1.0 + noise_precision[:, None] * np.maximum(d, 0.0))
+    d, basis = np.maximum(d, 0.0), root[:, None] * u
+    spread = 1.0 / (1.0 + np.outer(noise_precision, d))
     mean = (noise_precision[:, None] * spread * (scores.cross @ basis)) @ basis.T
     p = len(noise_precision)
     log_det = float(np.sum(np.log(spread)) - p * np.sum(np.log(prior_precision)))
-    return Loadings(mean, basis, spread, log_det)
+    return Loadings(mean, basis, noise_precision, d, log_det)
 
 
 def expected_rss(loadings: Loadings, scores: ScoreMoments, squares: Array) -> Array:

@@ -12,9 +12,14 @@ from cuspfa.posterior.variational import VariationalPosterior
 
 def make_posterior(p=4, k=3, seed=0):
     rng = np.random.default_rng(seed)
-    spread = rng.uniform(0.05, 0.3, size=(p, k))
     return VariationalPosterior(
-        Loadings(rng.normal(size=(p, k)), rng.normal(size=(k, k)), spread, 0.0),
+        Loadings(
+            rng.normal(size=(p, k)),
+            rng.normal(size=(k, k)),
+            rng.uniform(0.5, 2, size=p),
+            rng.uniform(3, 10, size=k),
+            0.0,
+        ),
         Noise(np.full(p, 8.0), rng.uniform(2, 5, size=p)),
         active=np.ones(k),
         expected_active_factors=float(k),

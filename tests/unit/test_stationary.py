@@ -44,19 +44,19 @@ class Problem:
     def loadings(self, state, size):
         block = state.loadings
         d_mean = self.rng.normal(size=block.mean.shape)
-        d_log = self.rng.normal(size=block.spread.shape)
+        d_log = self.rng.normal(size=block.eigenvalues.shape)
+        d_rows = self.rng.normal(size=block.weights.shape)
         d_turn = self.rng.normal(size=block.basis.shape)
 
         def at(t):
-            basis = block.basis @ (np.eye(len(block.basis)) + t * size * d_turn)
-            spread = block.spread * np.exp(t * size * d_log)
-            twice = 2 * len(spread) * np.linalg.slogdet(basis)[1]
-            return block._replace(
+            moved = block._replace(
                 mean=block.mean + t * size * d_mean,
-                basis=basis,
-                spread=spread,
-                log_det=float(np.sum(np.log(spread)) + twice),
+                basis=block.basis @ (np.eye(len(block.basis)) + t * size * d_turn),
+                weights=block.weights * np.exp(t * size * d_rows),
+                eigenvalues=block.eigenvalues * np.exp(t * size * d_log),
             )
+            twice = 2 * len(moved.mean) * np.linalg.slogdet(moved.basis)[1]
+            return moved._replace(log_det=float(np.sum(np.log(moved.spread)) + twice))
 
         return lambda t: self.bound(state._replace(loadings=at(t)))
 

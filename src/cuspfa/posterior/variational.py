@@ -82,8 +82,8 @@ class VariationalPosterior:
         """
         size = whole("n_draws", n_draws, 1)
         rng = generator(random_state)
-        mean, basis, spread, _ = self.loadings
-        z = rng.standard_normal((size, *mean.shape))
-        loadings = mean + (np.sqrt(spread) * z) @ basis.T
-        noise = self.noise.rate / rng.standard_gamma(self.noise.shape, size=(size, len(mean)))
+        law = self.loadings
+        z = rng.standard_normal((size, *law.mean.shape))
+        loadings = law.mean + (np.sqrt(law.spread) * z) @ law.basis.T
+        noise = self.noise.rate / rng.standard_gamma(self.noise.shape, size=(size, len(self.scale)))
         return Draws(self.scale[:, None] * loadings, self.scale**2 * (noise + self.tail_variance))

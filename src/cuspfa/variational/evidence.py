@@ -80,7 +80,9 @@ class _Widened:
     """
 
     def __init__(self, state: State) -> None:
-        self.mean, self.basis, self.spread, self.log_det = state.loadings
+        loadings = state.loadings
+        self.mean, self.basis, self.spread = loadings.mean, loadings.basis, loadings.spread
+        self.log_det = loadings.log_det
         k = self.mean.shape[1]
         self.inverse = np.asarray(np.linalg.inv(self.basis))
         metric = _metric(state.loadings, self.inverse)
@@ -113,16 +115,10 @@ class _Widened:
 
 def _metric(loadings: Loadings, inverse: Array) -> Array:
     """Σ_j (Xᵀμ_j)ᵀ V_j^{-1} (Yᵀμ_j) as a K²×K² matrix over vec(X), vec(Y) (row-major)."""
-    mean, spread = loadings.mean, loadings.spread
-    if mean.shape[1] == 0:
-        return np.zeros((0, 0))
-    # 1/spread − 1 = τ_j d_k is a product of a row's and a direction's number: take it apart.
-    product = 1.0 / spread - 1.0
-    strongest = int(np.argmax(product[0]))
-    by_row = product[:, strongest] / product[0, strongest]
-    t, m = inverse.T @ inverse, (inverse.T * product[0]) @ inverse
-    second = np.kron(mean.T @ (by_row[:, None] * mean), m)
-    return np.asarray(np.kron(mean.T @ mean, t) + second)
+    mean = loadings.mean
+    t, m = inverse.T @ inverse, (inverse.T * loadings.eigenvalues) @ inverse
+    weighted = mean.T @ (loadings.weights[:, None] * mean)
+    return np.asarray(np.kron(mean.T @ mean, t) + np.kron(weighted, m))
 
 
 def _scale_variances(state: State) -> Array:

@@ -162,19 +162,18 @@ def most_identified(p: int, n: float) -> int:
 
 
 def _entries(search: Search) -> list[SearchEntry]:
-    runs = sorted(search.best_by_k.items())
     weighed = {k: found.value for k, found in search.evidence_by_k.items()}
-    scores = weighed or {k: done.total for k, done in runs}
+    scores = weighed or {k: point.lower_bound for k, point in search.curve.items()}
     top = max(scores.values())
     total = sum(math.exp(value - top) for value in scores.values())
     return [
         SearchEntry(
             n_factors=k,
-            lower_bound=done.total,
+            lower_bound=point.lower_bound,
             evidence=weighed.get(k, math.nan),
             weight=math.exp(scores[k] - top) / total if k in scores else 0.0,
-            n_iter=search.cycles_by_k[k],
-            status=done.status.value,
+            n_iter=point.n_iter,
+            status=point.status.value,
         )
-        for k, done in runs
+        for k, point in sorted(search.curve.items())
     ]

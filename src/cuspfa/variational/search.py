@@ -28,8 +28,10 @@ from cuspfa.variational.starts import spectral_loadings, state_at
 PATIENCE = 3
 NEAR = 20.0
 """Candidates within so many nats of the best are worth another start."""
+DENT = 100.0
+"""Dents of the curve are seldom deeper than so many nats."""
 FAR = 500.0
-"""No dent of the curve is as deep as this: a walk does not go on behind it."""
+"""A run so far behind is not gone back to: its state is forgotten."""
 MISSES = 2
 """So many K in a row that the evidence does not prefer end the weighing."""
 NEAR_EDGE = 0.9
@@ -56,6 +58,16 @@ class Progress(NamedTuple):
 Callback = Callable[[Progress], None]
 
 
+class Point(NamedTuple):
+    """What was found for one K."""
+
+    lower_bound: float
+    n_iter: int
+    """Cycles of all its runs."""
+    status: Status
+    """How its best run ended."""
+
+
 class Interrupted(Exception):
     """Ctrl-C during a run: the search ends with what it has."""
 
@@ -78,7 +90,9 @@ class Search:
         self.tol, self.max_iter, self.max_factors = tol, max_iter, max_factors
         self.rng, self.callback = rng, callback
         self.best_by_k: dict[int, Run] = {}
-        self.cycles_by_k: dict[int, int] = {}
+        """The best run for each K, as long as it is not far behind: its state takes memory."""
+        self.curve: dict[int, Point] = {}
+        """What is worth knowing of every K that was tried."""
         self.evidence_by_k: dict[int, Evidence] = {}
 
     @property
@@ -133,11 +147,16 @@ class Search:
         return done
 
     def remember(self, done: Run) -> None:
-        """Keep a run if it is the best of its K."""
+        """Keep a run if it is the best of its K, and its state if it is not far behind."""
         k = int(np.sum(done.state.active > 0.5))
-        self.cycles_by_k[k] = self.cycles_by_k.get(k, 0) + done.n_iter
-        if k not in self.best_by_k or done.total > self.best_by_k[k].total:
+        known = self.curve.get(k)
+        cycles = done.n_iter + (known.n_iter if known else 0)
+        if known is None or done.total > known.lower_bound:
+            known = Point(done.total, cycles, done.status)
             self.best_by_k[k] = done
+        self.curve[k] = known._replace(n_iter=cycles)
+        floor = self.best.total - FAR
+        self.best_by_k = {k: one for k, one in self.best_by_k.items() if one.total >= floor}
 
     def _report(self, number: int, bound: float, at: State) -> None:
         if self.callback is not None:
@@ -212,7 +231,7 @@ class Search:
             if self.best.total > before:
                 state, misses, directions = self.best.state, 0, directions[:, :0]
             else:
-                misses += self.hopeless(state)
+                misses += self.cost_of_miss(state)
 
     def walk_down(self) -> None:
         """Take factors from the best run until `PATIENCE` in a row were no better."""
@@ -220,12 +239,12 @@ class Search:
         while misses < PATIENCE and state.n_factors > 0:
             before = self.best.total
             state = self.try_state(self.smaller(state)).state
-            misses = 0 if self.best.total > before else misses + self.hopeless(state)
+            misses = 0 if self.best.total > before else misses + self.cost_of_miss(state)
 
-    def hopeless(self, state: State) -> int:
-        """How much patience a miss costs: all of it when the candidate is far below the best."""
-        far = self.best_by_k[state.n_factors].total < self.best.total - FAR
-        return PATIENCE if far else 1
+    def cost_of_miss(self, state: State) -> int:
+        """Patience that a miss costs: one, and one more for every `DENT` it is behind the best."""
+        behind = self.best.total - self.curve[state.n_factors].lower_bound
+        return 1 + int(min(behind / DENT, PATIENCE))
 
     def restart(self) -> bool:
         """Start the K that are near the best anew, from their neighbours and the spectrum."""
@@ -281,7 +300,7 @@ class Search:
         if k > self.max_factors or not self._signal_left(self.best_by_k[k - 1].state):
             return False
         allowance = (k - self.best.state.n_factors) * (30 + 5 * k)
-        if k not in self.best_by_k:
+        if k not in self.curve:
             below = self.best_by_k[k - 1].state
             self.try_state(self.larger(below, self.left_over(below, 1)), patient=True)
         candidate = self.best_by_k.get(k)

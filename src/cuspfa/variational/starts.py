@@ -38,7 +38,7 @@ def state_at(
     p, k = mean.shape
     shape = prior.noise_shape + source.counts / 2
     noise = Noise(shape, shape * noise_variance)
-    loadings = Loadings(mean, np.eye(k), np.zeros((p, k)), -np.inf)
+    loadings = Loadings(mean, np.eye(k), np.ones(p), np.full(k, np.inf), -np.inf)
     scores = source.expect_scores(loadings, noise.precision)
     tail, labels, sticks = _start_labels(p, k, prior, n_terms, like)
     slab = prior.slab if like is None else like.slab
