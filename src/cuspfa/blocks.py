@@ -17,7 +17,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import eigh
 from scipy.special import digamma, gammaln
 
 from cuspfa._types import Array
@@ -113,7 +112,7 @@ def update_loadings(
 ) -> Loadings:
     """Best q(Λ) with the others fixed (step 1)."""
     root = 1.0 / np.sqrt(prior_precision)
-    d, u = eigh(root[:, None] * scores.second * root)
+    d, u = np.linalg.eigh(root[:, None] * scores.second * root)
     d, basis = np.maximum(d, 0.0), root[:, None] * u
     spread = 1.0 / (1.0 + np.outer(noise_precision, d))
     mean = (noise_precision[:, None] * spread * (scores.cross @ basis)) @ basis.T

@@ -10,7 +10,7 @@ from cuspfa.slabs import GaussianSlab, InverseGammaSlab, LearnedSlab
 from cuspfa.variational.bound import lower_bound
 from cuspfa.variational.cycle import step_settle
 from cuspfa.variational.fit import CYCLE
-from cuspfa.variational.restarts import draw_start
+from cuspfa.variational.starts import draw_start
 
 positive = st.floats(0.05, 20.0)
 

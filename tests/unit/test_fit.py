@@ -9,7 +9,7 @@ from cuspfa.slabs import GaussianSlab
 from cuspfa.variational import fit
 from cuspfa.variational.bound import lower_bound
 from cuspfa.variational.fit import cycle
-from cuspfa.variational.restarts import draw_start
+from cuspfa.variational.starts import draw_start
 
 PRIOR = CuspPrior.variational_paper()
 

@@ -13,7 +13,7 @@ from cuspfa.variational import cycle
 from cuspfa.variational.bound import lower_bound
 from cuspfa.variational.expand import step_expand
 from cuspfa.variational.fit import CYCLE
-from cuspfa.variational.restarts import draw_start
+from cuspfa.variational.starts import draw_start
 
 SLABS = {
     "gaussian": GaussianSlab(0.7),

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, eigh
 
 from cuspfa._types import Array
 from cuspfa.blocks import Loadings, ScoreMoments
@@ -91,11 +90,12 @@ class CompleteSource:
             return ScoreMoments(np.zeros((self.p, 0)), np.zeros((0, 0)), 0.0, self.n)
         precision = loadings.weighted_gram(noise_precision)
         precision[np.diag_indices_from(precision)] += 1.0
-        factor = cho_factor(precision, lower=True)
-        covariance = cho_solve(factor, np.eye(k))
+        # NumPy's solvers: SciPy's check their input at length, which small matrices feel.
+        root = np.linalg.inv(np.linalg.cholesky(precision))
+        covariance = root.T @ root
         w = (noise_precision[:, None] * loadings.mean) @ covariance
         cross, inner = self._matrix.products(w)
-        log_det = -2.0 * self.n * float(np.sum(np.log(np.diag(factor[0]))))
+        log_det = 2.0 * self.n * float(np.sum(np.log(np.diag(root))))
         return ScoreMoments(cross, inner + self.n * covariance, log_det, self.n)
 
     def log_likelihood(self, loadings: Array, noise_variance: Array) -> float:
@@ -105,9 +105,9 @@ class CompleteSource:
         quadratic = float(np.sum(self.squares / noise_variance))
         if loadings.shape[1]:
             _, inner = self._matrix.products(w)
-            factor = cho_factor(np.eye(loadings.shape[1]) + loadings.T @ w, lower=True)
-            log_det += 2.0 * float(np.sum(np.log(np.diag(factor[0]))))
-            quadratic -= float(np.trace(cho_solve(factor, inner)))
+            root = np.linalg.inv(np.linalg.cholesky(np.eye(loadings.shape[1]) + loadings.T @ w))
+            log_det -= 2.0 * float(np.sum(np.log(np.diag(root))))
+            quadratic -= float(np.sum(root * (root @ inner)))
         return float(-0.5 * (self.n * (self.p * np.log(2 * np.pi) + log_det) + quadratic))
 
     def leading(
@@ -122,7 +122,7 @@ class CompleteSource:
         root = 1.0 / np.sqrt(noise_variance)
         if self.p <= EXACT_UP_TO:
             cross, _ = self._matrix.products(np.diag(root))
-            values, vectors = eigh(root[:, None] * cross)
+            values, vectors = np.linalg.eigh(root[:, None] * cross)
             return values[::-1], vectors[:, ::-1]
         # More vectors than asked for make few iterations enough for a start.
         basis = rng.standard_normal((self.p, min(k + max(k // 4, 8), self.p)))
@@ -133,5 +133,5 @@ class CompleteSource:
             basis = root[:, None] * cross
         basis = np.linalg.qr(basis)[0]
         _, inner = self._matrix.products(root[:, None] * basis)
-        values, turn = eigh(inner)
+        values, turn = np.linalg.eigh(inner)
         return values[::-1], (basis @ turn)[:, ::-1]

@@ -25,6 +25,9 @@ from cuspfa.process import (
 )
 from cuspfa.slabs import LOG_2PI, Slab
 
+CERTAIN = 40.0
+"""Log odds beyond which a label is certain to machine precision."""
+
 
 class Tail(NamedTuple):
     """Inactive factors: mean zero, uncorrelated with everything, all alike."""
@@ -153,6 +156,21 @@ def step_slab(state: State, source: DataSource, prior: CuspPrior) -> State:
 
 
 STEPS = (step_loadings, step_noise, step_scores, step_labels, step_sticks)
+
+
+def step_doubtful_labels(state: State, source: DataSource, prior: CuspPrior) -> State:
+    """Steps 4 and 5 where a label is in doubt; else they wait for `step_settle`.
+
+    Labels that are certain do not move and loadings do not feel the sticks, so that most cycles
+    can do without both.
+    """
+    if prior.spike is None:
+        return state
+    odds = slab_log_odds(state, prior)
+    certain = np.min(np.abs(odds)) > CERTAIN and np.array_equal(odds > 0, state.labels.active > 0.5)
+    if certain and state.labels.stick_counts[0] > 0:  # a start's labels have no counts yet
+        return state
+    return step_sticks(step_labels(state, source, prior), source, prior)
 
 
 def step_settle(state: State, source: DataSource, prior: CuspPrior) -> State:

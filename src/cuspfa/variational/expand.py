@@ -10,7 +10,6 @@ or convex in the energy, so that spreading the energies apart can only raise Σ_
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import cholesky, eigh, solve_triangular
 
 from cuspfa.data.source import DataSource
 from cuspfa.prior import CuspPrior
@@ -25,14 +24,14 @@ def step_expand(state: State, source: DataSource, prior: CuspPrior) -> State:
     if state.n_factors == 0 or (prior.spike is not None and np.any(state.active < 1 - SATURATED)):
         return state
     n, p = state.scores.n, source.p
-    lower = cholesky(state.scores.second, lower=True)
+    lower = np.linalg.cholesky(state.scores.second)
     second = state.loadings.weighted_gram(np.ones(p))
-    eigenvalues, u = eigh(lower.T @ second @ lower)
+    eigenvalues, u = np.linalg.eigh(lower.T @ second @ lower)
     order = slice(None, None, -1)  # strongest factor first
     eigenvalues, u = np.maximum(eigenvalues[order], np.finfo(float).tiny), u[:, order]
     x = state.slab.stretch(eigenvalues, n, p)
     root = np.sqrt(x)
-    r = root[:, None] * solve_triangular(lower, u, lower=True, trans="T").T
+    r = root[:, None] * (u.T @ np.linalg.inv(lower))
     r_inverse = (lower @ u) / root
     log_det = float(np.sum(np.log(root)) - np.sum(np.log(np.diag(lower))))
     return state._replace(

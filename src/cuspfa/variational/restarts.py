@@ -4,48 +4,11 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-import numpy as np
 from joblib import Parallel, delayed
 
-from cuspfa._types import Array
-from cuspfa.data.source import DataSource
-from cuspfa.prior import CuspPrior
-from cuspfa.slabs import GaussianSlab, InverseGammaSlab
-from cuspfa.variational.cycle import State
 from cuspfa.variational.fit import Run, Status
 from cuspfa.variational.search import Interrupted, Search
-from cuspfa.variational.starts import state_at
-
-
-def draw_start(
-    source: DataSource,
-    prior: CuspPrior,
-    n_terms: int,
-    rng: np.random.Generator,
-    n_factors: int | None = None,
-) -> State:
-    """A random start: loadings drawn from the prior itself.
-
-    The process draws how many columns are active (unless K is given) and the slab their loadings,
-    so the starts differ in their number of factors, which matters more than where the factors
-    point: the number seldom changes by much during a run. Noise starts at the sample variances.
-    """
-    if n_factors is None:
-        n_factors = int(prior.process(n_terms).draw(1.0, 0.0, random_state=rng).active.sum())
-    variances = np.asarray(source.squares / source.n)
-    theta = _draw_variances(prior, n_factors, float(np.mean(variances)), rng)
-    mean = rng.standard_normal((source.p, n_factors)) * np.sqrt(theta)
-    return state_at(mean, variances, source, prior, n_terms)
-
-
-def _draw_variances(
-    prior: CuspPrior, k: int, mean_variance: float, rng: np.random.Generator
-) -> Array:
-    if isinstance(prior.slab, GaussianSlab):
-        return np.full(k, prior.slab.variance)
-    if isinstance(prior.slab, InverseGammaSlab):
-        return np.asarray(prior.slab.rate / rng.standard_gamma(prior.slab.shape, size=k))
-    return np.full(k, mean_variance / (k + 1))  # a plugged-in variance has no law to draw from
+from cuspfa.variational.starts import draw_start
 
 
 def random_restarts(

@@ -23,11 +23,13 @@ from cuspfa.prior import CuspPrior
 from cuspfa.variational.cycle import State
 from cuspfa.variational.evidence import Evidence, evidence
 from cuspfa.variational.fit import Run, Status, run
-from cuspfa.variational.starts import spectral_loadings, state_at
+from cuspfa.variational.starts import draw_start, spectral_loadings, state_at
 
 PATIENCE = 3
 NEAR = 20.0
 """Candidates within so many nats of the best are worth another start."""
+FLAT, RANDOM_STARTS = 40.0, 4
+"""Random starts at each K when its neighbours are within so many nats."""
 DENT = 100.0
 """Dents of the curve are seldom deeper than so many nats."""
 FAR = 500.0
@@ -258,7 +260,24 @@ class Search:
                 self.try_state(self.larger(below, self.left_over(below, 1)))
             if len(near) > 1:
                 self.try_state(self.spectral_state(k))
+        self.random_neighbours()
         return self.best.total > before + self.tol
+
+    def random_neighbours(self) -> None:
+        """A few random starts at the best K and beside it, where the curve is flat.
+
+        There the next K may have a maximum that no start from a neighbour leads to.
+        """
+        top = self.best.state.n_factors
+        heights = {k: self.curve[k].lower_bound for k in (top - 1, top + 1) if k in self.curve}
+        flat = [k for k, height in heights.items() if height > self.best.total - FLAT]
+        if not flat:
+            return
+        # The same starts every time: which maximum is found should not differ from fit to fit.
+        rng, n_terms = np.random.default_rng(0), self.max_factors + 1
+        for k in [top, *flat] * RANDOM_STARTS:
+            like = self.best.state
+            self.try_state(draw_start(self.source, self.prior, n_terms, rng, k, like))
 
     def over_k(self, *, by_evidence: bool) -> None:
         """The whole search: spectral start, walks, restarts, weighing, polish."""

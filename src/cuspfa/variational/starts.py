@@ -16,10 +16,8 @@ from cuspfa.process import (
     rows_needed,
     settle_labels,
 )
+from cuspfa.slabs import GaussianSlab, InverseGammaSlab
 from cuspfa.variational.cycle import State, Tail
-
-CERTAIN = 1e6
-"""Log odds of a label about which there is no doubt."""
 
 
 def state_at(
@@ -58,7 +56,7 @@ def _start_labels(
     active = np.repeat([1.0, 0.0], [k, rows - k])
     labels = Labels(active, 1.0 - active, np.zeros(rows), 0.0, last)
     if like is None:
-        odds = np.where(active > 0, CERTAIN, -CERTAIN)
+        odds = np.where(active > 0, 1e6, -1e6)  # no doubt about any label
         labels, sticks = settle_labels(odds, prior_sticks(process, rows), process, last)
     else:
         sticks = _resized(like.sticks, rows - 1, process)
@@ -80,3 +78,35 @@ def spectral_loadings(eigenvalues: Array, vectors: Array, noise_variance: Array,
     """
     signal = np.maximum(eigenvalues / n - 1.0, 1e-3)
     return np.asarray(np.sqrt(noise_variance)[:, None] * vectors * np.sqrt(signal))
+
+
+def draw_start(
+    source: DataSource,
+    prior: CuspPrior,
+    n_terms: int,
+    rng: np.random.Generator,
+    n_factors: int | None = None,
+    like: State | None = None,
+) -> State:
+    """A random start: loadings drawn from the prior itself.
+
+    The process draws how many columns are active (unless K is given) and the slab their loadings,
+    so the starts differ in their number of factors, which matters more than where the factors
+    point: the number seldom changes by much during a run. Noise starts at the sample variances.
+    """
+    if n_factors is None:
+        n_factors = int(prior.process(n_terms).draw(1.0, 0.0, random_state=rng).active.sum())
+    variances = np.asarray(source.squares / source.n)
+    theta = _draw_variances(prior, n_factors, float(np.mean(variances)), rng)
+    mean = rng.standard_normal((source.p, n_factors)) * np.sqrt(theta)
+    return state_at(mean, variances, source, prior, n_terms, like)
+
+
+def _draw_variances(
+    prior: CuspPrior, k: int, mean_variance: float, rng: np.random.Generator
+) -> Array:
+    if isinstance(prior.slab, GaussianSlab):
+        return np.full(k, prior.slab.variance)
+    if isinstance(prior.slab, InverseGammaSlab):
+        return np.asarray(prior.slab.rate / rng.standard_gamma(prior.slab.shape, size=k))
+    return np.full(k, mean_variance / (k + 1))  # a plugged-in variance has no law to draw from
