@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 import numpy as np
+from sklearn.decomposition import FactorAnalysis
 
 from benchmarks.problems import SHAPES, shaped
 from benchmarks.record import row, save
@@ -13,7 +14,20 @@ from benchmarks.sklearn_fa import candidates, choose
 from benchmarks.timing import median_seconds
 from cuspfa import CuspFactorAnalysis
 
+SEEDS = 4
 FASTER = {(1000, 500, 20): 20, (500, 5000, 20): 30, (100_000, 200, 10): 300}
+
+
+def covariance_errors(shape: tuple[int, int, int]) -> tuple[float, float]:
+    """Ours, K found, and FactorAnalysis's at the true K: one data set alone is a coin toss."""
+    errors = []
+    for seed in range(SEEDS):
+        sim = shaped(*shape, seed)
+        ours = CuspFactorAnalysis(random_state=0).fit(sim.X).get_covariance()
+        theirs = FactorAnalysis(shape[2], random_state=0).fit(sim.X).get_covariance()
+        errors.append([np.mean((c - sim.covariance) ** 2) for c in (ours, theirs)])
+    ours_mean, theirs_mean = np.mean(errors, axis=0)
+    return float(ours_mean), float(theirs_mean)
 
 
 def chooser() -> list[dict[str, Any]]:
@@ -26,8 +40,7 @@ def chooser() -> list[dict[str, Any]]:
         model = CuspFactorAnalysis(random_state=0).fit(sim.X)
         ours = median_seconds(lambda: CuspFactorAnalysis(random_state=0).fit(sim.X), 5)  # noqa: B023
         other = choose(sim.X, shape[2])
-        error = float(np.mean((model.get_covariance() - sim.covariance) ** 2))
-        against = float(np.mean((other.covariance - sim.covariance) ** 2))
+        error, against = covariance_errors(shape)
         tried = ", ".join(map(str, candidates(shape[2])))
         rows += [
             row(
@@ -45,9 +58,9 @@ def chooser() -> list[dict[str, Any]]:
                 model.n_factors_ == shape[2],
             ),
             row(
-                f"{shape}, mean squared error of the covariance",
+                f"{shape}, mean squared error of the covariance, mean of {SEEDS} data sets",
                 f"{error:.5g}",
-                f"FactorAnalysis: {against:.5g} (ratio {error / against:.4f})",
+                f"FactorAnalysis at the true K: {against:.5g} (ratio {error / against:.4f})",
                 "lower",
                 error < against,
             ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -42,7 +43,11 @@ class Case(NamedTuple):
 
 
 def cases(number: int = 200) -> list[Case]:
-    """K 0–20, n/p 0.1–100 (n ≥ 5), strong and weak, sparse and dense, p ≤ 60, by turns."""
+    """K 0–20, n/p 0.1–100, strong and weak, sparse and dense, by turns.
+
+    n ≥ 10 and n ≥ 4K, for the noise edge is about K small against n and p: where n/p is small, p
+    is as large as that takes.
+    """
     rng = np.random.default_rng(2020)
     ratios = rng.permutation(np.geomspace(0.1, 100, number))
     factors = rng.permutation(np.arange(number) % 21)
@@ -51,7 +56,9 @@ def cases(number: int = 200) -> list[Case]:
         p = int(rng.choice([p for p in (10, 20, 40, 60) if p >= 2 * k]))
         design = ("dense", "sparse")[seed % 2]
         strength = (1.0, 0.4)[seed // 2 % 2]
-        found.append(Case(seed, max(5, round(ratio * p)), p, int(k), design, strength))
+        rows = max(10, 4 * int(k))
+        p = max(p, math.ceil(rows / ratio))
+        found.append(Case(seed, max(rows, round(ratio * p)), p, int(k), design, strength))
     return found
 
 

@@ -174,8 +174,10 @@ class InverseGammaSlab:
         # Uphill along every axis, whatever the sign of its curvature, and not too far.
         step = vectors @ ((vectors.T @ gradient) / np.maximum(np.abs(values), 1e-8))
         step *= min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-300))
+        if np.abs(step).max() < 1e-7:
+            return self  # at the optimum, where rounding would decide
         here = self._profile(energy, p)
-        for _ in range(30):
+        for _ in range(10):
             there = replace(self, shape=a * np.exp(step[0]), rate=b * np.exp(step[1]))
             if there._profile(energy, p) >= here:
                 return there

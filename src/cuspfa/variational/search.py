@@ -30,6 +30,8 @@ NEAR = 20.0
 """Candidates within so many nats of the best are worth another start."""
 FLAT, RANDOM_STARTS = 40.0, 4
 """Random starts at each K when its neighbours are within so many nats."""
+SLOW = 15
+"""A run that takes more cycles than this is on data with many maxima, most likely."""
 DENT = 100.0
 """Dents of the curve are seldom deeper than so many nats."""
 FAR = 500.0
@@ -351,9 +353,33 @@ class Search:
         return found
 
     def at_k(self, k: int) -> None:
-        """K given: one spectral start, polished."""
-        self.try_state(self.spectral_state(k))
+        """K given: a spectral start, and others if it was slow to settle; then polish."""
+        first = self.try_state(self.spectral_state(k))
+        if k and first.n_iter > SLOW:
+            self._approach(k)
+        self.curve = {k: self.curve[k]}
+        self.best_by_k = {k: self.best_by_k[k]}
         self.polish()
+
+    def _approach(self, k: int) -> None:
+        """Reach k one factor at a time from where the spectrum suggests, and by random starts.
+
+        Slow data have many maxima, and a start with all factors at once seldom finds the best.
+        """
+        state = self.try_state(self.spectral_state(), patient=True).state
+        while state.n_factors != k:
+            if state.n_factors > k:
+                state = self.try_state(self.smaller(state), patient=True).state
+                continue
+            grown = self.larger(state, self.left_over(state, 1))
+            after = self.try_state(grown, patient=True).state
+            if after.n_factors <= state.n_factors:
+                break  # the labels would not have one more
+            state = after
+        rng = np.random.default_rng(0)
+        for _ in range(RANDOM_STARTS):
+            start = draw_start(self.source, self.prior, self.max_factors + 1, rng, k, state)
+            self.try_state(start, patient=True)
 
     def polish(self) -> None:
         """Run the winner on to a tighter tolerance."""
