@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 # Small matrices run many times slower with many BLAS threads.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: reproduce test test-wheel lint types layers pytest build figures clean
+.PHONY: reproduce test test-wheel lint types layers pytest build bench figures clean
 
 reproduce: $(VENV)/.app
 	@$(BIN)/cuspfa reproduce
@@ -38,6 +38,10 @@ test-wheel: build
 	@cd $(VENV)-wheel && if message=$$(bin/cuspfa 2>&1); then echo "cuspfa ran without its app extra?"; exit 1; fi; \
 	  echo "$$message" | grep -q "pip install 'cuspfa\[app\]'" && echo "Without the extra: $$message"
 	rm -rf $(VENV)-wheel
+
+# About 40 minutes; `make bench SECTIONS="paper cycles"` for some of it.
+bench: $(VENV)/.dev
+	$(BIN)/python -m benchmarks $(SECTIONS)
 
 figures: $(VENV)/.app
 	$(BIN)/python docs/figures/make.py

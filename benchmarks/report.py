@@ -18,6 +18,8 @@ ORDER = (
     "optimum",
     "real",
     "heldout",
+    "defaults",
+    "noise",
     "scaling",
 )
 

@@ -8,33 +8,51 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-from cuspfa import CuspFactorAnalysis, datasets
+from cuspfa import CuspFactorAnalysis, Variational, datasets
 
 HERE = Path(__file__).parent
+BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#888888"
 
 
 def front_picture() -> None:
-    """Where twenty random starts end, and the loadings of the best."""
-    bfi = datasets.load_bfi(subset="paper")
-    model = CuspFactorAnalysis.as_published("variational", random_state=0).fit(bfi.data)
+    """What the bound and the evidence say of the number of factors, and the loadings."""
+    bfi = datasets.load_bfi(subset="items")
+    complete = ~np.isnan(bfi.data).any(axis=1)
+    x = bfi.data[complete]
+    model = CuspFactorAnalysis().fit(x)
     figure, (left, right) = plt.subplots(
-        1, 2, figsize=(8.4, 3.6), width_ratios=[1.0, 1.25], layout="constrained"
+        1, 2, figsize=(8.8, 3.8), width_ratios=[1.0, 1.35], layout="constrained"
     )
 
-    k = [entry.n_factors for entry in model.search_]
-    bounds = [entry.lower_bound for entry in model.search_]
-    left.plot(k, bounds, "o", color="#0072b2", alpha=0.55, label="a random start")
+    counts = range(5, 13)
+    fixed = [CuspFactorAnalysis(n_factors=k, method=Variational()).fit(x) for k in counts]
+    bounds = np.array([one.lower_bound_ for one in fixed])
+    left.plot(counts, bounds - bounds.max(), "o-", color=GREY, label="evidence lower bound")
+    weighed = [entry for entry in model.search_ if not np.isnan(entry.evidence)]
+    top = max(entry.evidence for entry in weighed)
     left.plot(
-        model.n_factors_, model.lower_bound_, "D", color="#d55e00", ms=8, label="the best, kept"
+        [entry.n_factors for entry in weighed],
+        [entry.evidence - top for entry in weighed],
+        "D-",
+        color=BLUE,
+        label="evidence, scores integrated out",
     )
-    left.set(xlabel="active factors", ylabel="evidence lower bound", title="20 starts, one answer")
-    left.set_xticks(range(min(k), max(k) + 1))
-    left.legend(frameon=False, loc="lower left")
+    left.axvline(model.n_factors_, color=ORANGE, lw=1.2, ls="--", label="chosen")
+    left.set(
+        xlabel="number of factors",
+        ylabel="nats below the best",
+        title="How many factors?",
+        ylim=(-120, 8),
+    )
+    left.set_xticks(list(counts))
+    left.legend(frameon=False, loc="lower right", fontsize=8)
 
     image = right.imshow(model.loadings_.T, cmap="PuOr_r", vmin=-1, vmax=1, aspect="auto")
     right.set_xticks(np.arange(25), bfi.feature_names, rotation=90, fontsize=7)
-    right.set_yticks(np.arange(model.n_factors_), [f"F{i + 1}" for i in range(model.n_factors_)])
-    right.set_title("Mean loadings, 25 personality items")
+    right.set_yticks(
+        np.arange(model.n_factors_), [f"F{i + 1}" for i in range(model.n_factors_)], fontsize=7
+    )
+    right.set_title("Mean loadings (principal axes)")
     figure.colorbar(image, ax=right, shrink=0.9)
     figure.savefig(HERE / "front.png", dpi=150)
 

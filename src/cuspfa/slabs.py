@@ -23,6 +23,9 @@ from cuspfa._types import Array
 
 LOG_2PI = float(np.log(2 * np.pi))
 
+SMALLEST = 1e-12
+"""A plugged-in variance of a dying factor goes no lower, where it would lose its digits."""
+
 
 class Slab(Protocol):
     """What the engines ask of a slab."""
@@ -219,10 +222,10 @@ class LearnedSlab:
             raise must_be("slab common", "True or False", self.common)
 
     def variance(self, energy: Array, p: int) -> Array:
-        """The best θ_h: E_h/p, or the mean of these over the columns."""
+        """The best θ_h ≥ `SMALLEST`: E_h/p, or the mean of these over the columns."""
         if self.common:
-            return np.full(len(energy), np.mean(energy) / p if len(energy) else 1.0)
-        return energy / p
+            return np.full(len(energy), max(np.mean(energy) / p, SMALLEST) if len(energy) else 1.0)
+        return np.maximum(energy / p, SMALLEST)
 
     def log_density(self, energy: Array, p: int) -> Array:
         """φ at the plugged-in variance."""

@@ -6,6 +6,8 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize, minimize_scalar
 
 import bridge
+from cuspfa import CuspFactorAnalysis
+from cuspfa.datasets import simulate
 from cuspfa.errors import InputError
 from cuspfa.prior import CuspPrior
 from cuspfa.slabs import GaussianSlab, InverseGammaSlab, LearnedSlab
@@ -175,3 +177,13 @@ def test_expansion_waits_until_labels_are_certain():
     doubtful = state._replace(labels=state.labels._replace(active=np.array([1.0, 1.0, 0.9])))
     assert step_expand(doubtful, source, prior) is doubtful
     assert cycle.step_slab(state, source, prior).slab == GaussianSlab(1.0)
+
+
+def test_a_plugged_in_variance_survives_a_dying_factor():
+    """A surplus factor's energy sinks towards zero, where its density and entropy both diverge."""
+    y = simulate(100, 20, 5, random_state=1).X
+    model = CuspFactorAnalysis(prior=CuspPrior(slab=LearnedSlab())).fit(y)
+    assert model.n_factors_ == 5
+    assert all(np.isfinite(entry.lower_bound) for entry in model.search_)
+    surplus = CuspFactorAnalysis(n_factors=9, prior=CuspPrior(slab=LearnedSlab())).fit(y)
+    assert np.all(np.isfinite(surplus.get_covariance()))

@@ -31,9 +31,15 @@ def step_expand(state: State, source: DataSource, prior: CuspPrior) -> State:
     eigenvalues, u = np.maximum(eigenvalues[order], np.finfo(float).tiny), u[:, order]
     x = state.slab.stretch(eigenvalues, n, p)
     root = np.sqrt(x)
+    log_det = float(np.sum(np.log(root)) - np.sum(np.log(np.diag(lower))))
+    after = np.sum(state.slab.log_density(eigenvalues / x, p)) - 0.5 * np.sum(x)
+    before = np.sum(state.slab.log_density(np.diag(second), p)) - 0.5 * np.trace(
+        state.scores.second
+    )
+    if not after + (n - p) * log_det > before:
+        return state  # at the optimum, or at a limit of the slab, rounding would decide
     r = root[:, None] * (u.T @ np.linalg.inv(lower))
     r_inverse = (lower @ u) / root
-    log_det = float(np.sum(np.log(root)) - np.sum(np.log(np.diag(lower))))
     return state._replace(
         loadings=state.loadings.rotated(r_inverse, log_det),
         scores=state.scores.rotated(r, log_det),

@@ -26,6 +26,8 @@ from cuspfa.variational.fit import Run, Status, run
 from cuspfa.variational.starts import draw_start, spectral_loadings, state_at
 
 PATIENCE = 3
+CLOSE = 5.0
+"""Candidates within so many nats of the best are run on before one is chosen."""
 NEAR = 20.0
 """Candidates within so many nats of the best are worth another start."""
 FLAT, RANDOM_STARTS = 40.0, 4
@@ -289,9 +291,17 @@ class Search:
             self.walk_down()
             if not self.restart():
                 break
+        self.settle_rivals()
         if by_evidence:
             self.weigh()
         self.polish()
+
+    def settle_rivals(self) -> None:
+        """Run on whatever comes close to the best: on a plateau `tol` may have stopped it early."""
+        close = [one for one in self.best_by_k.values() if one.total > self.best.total - CLOSE]
+        if len(close) > 1:
+            for rival in close:
+                self.try_state(rival.state, tol=0.1 * self.tol, patient=True)
 
     def weigh(self) -> None:
         """Weigh the K of the best bound against those above it and the one below, if in reach."""
