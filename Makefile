@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 # Small matrices run many times slower with many BLAS threads.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: reproduce test test-wheel lint types layers pytest build bench figures clean
+.PHONY: reproduce test test-wheel lint types layers pytest build bench calibration figures clean
 
 reproduce: $(VENV)/.app
 	@$(BIN)/cuspfa reproduce
@@ -42,6 +42,9 @@ test-wheel: build
 # About 40 minutes; `make bench SECTIONS="paper cycles"` for some of it.
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks $(SECTIONS)
+
+calibration: $(VENV)/.dev
+	$(BIN)/python -m benchmarks optimum heldout defaults noise
 
 figures: $(VENV)/.app
 	$(BIN)/python docs/figures/make.py

@@ -30,10 +30,18 @@ def positive(name: str, value: Any) -> float:
     return result
 
 
+SMALLEST, LARGEST = 1e-12, 1e12
+"""Hyper-parameters beyond these would only lose digits."""
+
+
 def store_positive(instance: object, *names: str, label: str = "") -> None:
-    """Check fields of a frozen dataclass and store them as plain floats."""
+    """Check hyper-parameters of a frozen dataclass and store them as plain floats."""
     for name in names:
-        object.__setattr__(instance, name, positive(label + name, getattr(instance, name)))
+        given = getattr(instance, name)
+        value = positive(label + name, given)
+        if not SMALLEST <= value <= LARGEST:
+            raise must_be(label + name, f"between {SMALLEST:g} and {LARGEST:g}", given)
+        object.__setattr__(instance, name, value)
 
 
 def whole(name: str, value: Any, minimum: int) -> int:

@@ -40,7 +40,8 @@ class CuspFactorAnalysis(BaseEstimator):  # type: ignore[misc]
     standardize : bool, default=True
         Scale each column to unit sample variance before fitting. Results are in the user's units
         all the same. If False, a prior that is given is taken as it is, on the data's own scale;
-        with `prior=None` all columns are divided by one common number.
+        with `prior=None` all columns are divided by one common number, the root of their median
+        variance, and columns of very different size are better standardised.
     random_state : None, int or numpy.random.Generator
         Seed. A search from the spectrum needs it only for p > 400; random starts always.
     n_jobs : int or None, default=None
@@ -192,11 +193,7 @@ class CuspFactorAnalysis(BaseEstimator):  # type: ignore[misc]
             raise must_be("moments", "a Moments object", moments)
         if moments.n < 2:
             raise DataError(f"moments must be of at least 2 rows. Got {moments.n} instead.")
-        constant = np.diag(moments.cross_products) <= 0
-        if constant.any():
-            raise DataError(
-                f"column {int(np.argmax(constant))} of the moments is constant. Drop it."
-            )
+        moments.check_usable()
         flat = method.mean == "flat"
         return self._fit(
             prepare_moments(moments, scaling=scaling, flat_mean=flat), moments.names, method
@@ -217,10 +214,14 @@ class CuspFactorAnalysis(BaseEstimator):  # type: ignore[misc]
         if not isinstance(method, Variational):
             raise must_be("method", "'variational' or a Variational object", self.method)
         method.check()
-        if self.n_factors != "auto" or not isinstance(self.n_factors, str):
-            if isinstance(self.n_factors, str):
-                raise must_be("n_factors", "'auto' or a whole number", self.n_factors)
+        if not isinstance(self.n_factors, str):
             whole("n_factors", self.n_factors, 0)
+        elif self.n_factors != "auto":
+            raise must_be("n_factors", "'auto' or a whole number", self.n_factors)
+        if self.n_jobs is not None and (
+            isinstance(self.n_jobs, bool) or not isinstance(self.n_jobs, int) or self.n_jobs == 0
+        ):
+            raise must_be("n_jobs", "None or a whole number other than 0", self.n_jobs)
         if self.prior is not None and not isinstance(self.prior, CuspPrior):
             raise must_be("prior", "None or a CuspPrior", self.prior)
         if not isinstance(self.standardize, (bool, np.bool_)):
@@ -271,8 +272,9 @@ class CuspFactorAnalysis(BaseEstimator):  # type: ignore[misc]
         self.lower_bound_ = run.total
         self.search_ = fit.entries
         self.trace_ = run.trace
-        self.status_ = run.status.value
-        self.converged_ = run.status is Status.CONVERGED
+        status = Status.INTERRUPTED if fit.interrupted else run.status
+        self.status_ = status.value
+        self.converged_ = status is Status.CONVERGED
         self.n_iter_ = run.n_iter
         self.expected_active_factors_ = state.expected_active
         active = state.active > 0.5

@@ -69,6 +69,10 @@ class CuspPrior:
         store_positive(self, "alpha", "noise_shape", "noise_rate", "stick_shape")
         if not isinstance(self.slab, (GaussianSlab, InverseGammaSlab, LearnedSlab)):
             raise must_be("slab", "a GaussianSlab, an InverseGammaSlab or a LearnedSlab", self.slab)
+        if isinstance(self.slab, InverseGammaSlab) and self.slab.pooled:
+            start = (self.slab.shape, self.slab.rate)
+            if not all(1e-3 <= number <= 1e4 for number in start):
+                raise must_be("start of a pooled slab", "between 0.001 and 10000", start)
         if self.spike is None:
             if self.stick_shape < SMALLEST_COUNTED_SHAPE:
                 raise must_be(
@@ -76,11 +80,17 @@ class CuspPrior:
                     f"at least {SMALLEST_COUNTED_SHAPE} when the spike is at zero (spike=None)",
                     self.stick_shape,
                 )
+            if self.stick_shape != 1.0:
+                self.process().active_count_pmf([0])  # refuses what it cannot count
             return
         store_positive(self, "spike")
         if isinstance(self.slab, GaussianSlab) and self.spike >= self.slab.variance:
             raise must_be(
                 "spike", f"smaller than the slab's variance {self.slab.variance}", self.spike
+            )
+        if isinstance(self.slab, InverseGammaSlab) and self.spike >= self.slab.mode:
+            raise must_be(
+                "spike", f"smaller than the mode {self.slab.mode:g} of the slab", self.spike
             )
         if isinstance(self.slab, LearnedSlab) or getattr(self.slab, "pooled", False):
             raise must_be("spike", "None with a slab that learns from all factors", self.spike)

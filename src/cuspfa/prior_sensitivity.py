@@ -7,10 +7,12 @@ from dataclasses import replace
 from itertools import product
 from typing import Any, NamedTuple
 
+import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import clone
 
 from cuspfa._checks import must_be
+from cuspfa._types import Array
 from cuspfa.data.checks import check_table
 from cuspfa.data.moments import Moments
 from cuspfa.estimator import CuspFactorAnalysis
@@ -48,7 +50,8 @@ def sensitivity(
     X : array, data frame or Moments
         The data.
     alpha, spike, slab : iterables or None
-        The values to try of each; None keeps the estimator's own.
+        The values to try of each; None keeps the estimator's own. A finite spike needs a slab that
+        does not learn from all factors: give both.
 
     Returns
     -------
@@ -65,19 +68,28 @@ def sensitivity(
     base = CuspPrior() if estimator.prior is None else estimator.prior
     values: list[list[Any]] = []
     for name, given in (("alpha", alpha), ("spike", spike), ("slab", slab)):
+        if given is not None and not isinstance(given, Iterable):
+            raise must_be(name, "None or several values", given)
         chosen = [getattr(base, name)] if given is None else list(given)
         if not chosen:
             raise must_be(name, "None or at least one value", given)
         values.append(chosen)
-    if not isinstance(X, Moments):
-        table = check_table(X)
-        if not issparse(table.rows) and table.rows.shape[0] >= table.rows.shape[1]:
-            X = Moments.from_rows(table.rows, table.names)  # one pass over the rows for all fits
+    # All settings are checked before the first fit.
+    priors = [replace(base, alpha=a, spike=s, slab=law) for a, s, law in product(*values)]
+    moments = _moments(X)
+    if not estimator.standardize and estimator.prior is None:
+        # With a prior given the data are taken as they are: put them on the scale of prior=None.
+        variances = np.diag(moments.covariance) if moments is not None else _variances(X)
+        scale = float(np.sqrt(np.median(variances)))
+        if moments is not None:
+            cross = moments.cross_products / scale**2
+            moments = Moments(moments.n, moments.mean / scale, cross, moments.names)
+        else:
+            X = check_table(X).rows / scale
     rows = []
-    for a, s, law in product(*values):
-        prior = replace(base, alpha=a, spike=s, slab=law)
+    for prior in priors:
         model = clone(estimator).set_params(prior=prior)
-        model = model.fit_moments(X) if isinstance(X, Moments) else model.fit(X)
+        model = model.fit_moments(moments) if moments is not None else model.fit(X)
         rows.append(
             SensitivityRow(
                 prior.alpha,
@@ -89,3 +101,23 @@ def sensitivity(
             )
         )
     return rows
+
+
+def _moments(X: Any) -> Moments | None:
+    """One pass over the rows for all fits, where that is enough."""
+    if isinstance(X, Moments):
+        return X
+    table = check_table(X)
+    if issparse(table.rows) or table.rows.shape[0] < table.rows.shape[1]:
+        return None
+    return Moments.from_rows(table.rows, table.names)
+
+
+def _variances(X: Any) -> Array:
+    rows = check_table(X).rows
+    if issparse(rows):
+        mean = np.asarray(rows.mean(axis=0)).ravel()
+        squares = np.asarray(rows.multiply(rows).sum(axis=0)).ravel()
+        n = rows.shape[0]
+        return np.asarray((squares - n * mean**2) / (n - 1))
+    return np.asarray(np.var(np.asarray(rows, dtype=float), axis=0, ddof=1))

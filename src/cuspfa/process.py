@@ -150,6 +150,8 @@ class CumulativeShrinkage:
         [0.0067, 0.1755]
         """
         wanted = np.atleast_1d(np.asarray(counts))
+        if wanted.size == 0:
+            return np.zeros(0)
         if wanted.dtype.kind not in "iu" or wanted.ndim != 1 or np.any(wanted < 0):
             raise must_be("counts", "whole numbers not below 0", counts)
         if self.stick_shape < SMALLEST_COUNTED_SHAPE:
@@ -158,12 +160,22 @@ class CumulativeShrinkage:
                 f"at least {SMALLEST_COUNTED_SHAPE} for the exact number of active terms",
                 self.stick_shape,
             )
-        if self.n_terms is None and self.stick_shape == 1.0:
+        plain = self.n_terms is None and self.stick_shape == 1.0
+        largest = int(wanted.max(initial=0))
+        if not plain and max(largest, self.alpha / min(self.stick_shape, 1.0)) > LARGEST_COUNT:
+            raise must_be(
+                "counts and alpha",
+                f"at most {LARGEST_COUNT} unless the process is countable with stick_shape 1",
+                (largest, self.alpha),
+            )
+        if plain:
             return np.asarray(poisson.pmf(wanted, self.alpha))
-        pmf = _count_pmf(self.alpha, self.stick_shape, self.n_terms, int(wanted.max(initial=0)))
+        pmf = _count_pmf(self.alpha, self.stick_shape, self.n_terms, largest)
         return np.array([pmf[k] for k in wanted])
 
 
+LARGEST_COUNT = 200
+"""Beyond it the alternating sum takes too many digits to be quick."""
 SMALLEST_COUNTED_SHAPE = 0.5
 """Below it the factorial moments grow too long for their alternating sum."""
 

@@ -121,6 +121,11 @@ class InverseGammaSlab:
         if not isinstance(self.pooled, (bool, np.bool_)):
             raise must_be("slab pooled", "True or False", self.pooled)
 
+    @property
+    def mode(self) -> float:
+        """The most likely variance, b/(a + 1)."""
+        return self.rate / (self.shape + 1)
+
     def log_density(self, energy: Array, p: int) -> Array:
         """φ with q(θ_h) = InvGa(a + p/2, b + E_h/2)."""
         a, b = self.shape, self.rate
@@ -181,7 +186,8 @@ class InverseGammaSlab:
             return self  # at the optimum, where rounding would decide
         here = self._profile(energy, p)
         for _ in range(10):
-            there = replace(self, shape=a * np.exp(step[0]), rate=b * np.exp(step[1]))
+            shape, rate = np.clip([a * np.exp(step[0]), b * np.exp(step[1])], 1e-6, 1e6)
+            there = replace(self, shape=float(shape), rate=float(rate))
             if there._profile(energy, p) >= here:
                 return there
             step /= 2

@@ -8,6 +8,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from numpy.testing import assert_allclose
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from threadpoolctl import threadpool_info
@@ -17,11 +18,14 @@ from cuspfa import (
     CuspFactorAnalysis,
     CuspPrior,
     GaussianSlab,
+    LearnedSlab,
     Variational,
     datasets,
     sensitivity,
 )
 from cuspfa.errors import ConvergenceWarning, DataError, InputError
+from cuspfa.variational import search as search_module
+from cuspfa.variational import starts
 from cuspfa.variational.method import most_identified
 from oracles import algorithm1 as oracle
 
@@ -270,6 +274,32 @@ def test_ctrl_c_leaves_the_best_state_so_far():
     assert np.all(np.isfinite(model.get_covariance()))
 
 
+@pytest.mark.parametrize("moment", [3, 8, 15, 30])
+@pytest.mark.parametrize(
+    "settings", [{}, {"init": "random", "n_init": 30}], ids=["search", "random"]
+)
+def test_ctrl_c_anywhere_after_the_first_run_keeps_something(monkeypatch, moment, settings):
+    """Not only inside a cycle: here, when a new candidate is being set up."""
+    calls = []
+    original = starts.state_at
+
+    def press(*args, **kwargs):
+        calls.append(1)
+        if len(calls) == moment:
+            raise KeyboardInterrupt
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(starts, "state_at", press)
+    monkeypatch.setattr(search_module, "state_at", press)
+    model = CuspFactorAnalysis(method=Variational(**settings), random_state=0)
+    if settings or moment < 15:
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(X)
+        assert "interrupted" in model.status_
+        assert not model.converged_
+        assert np.all(np.isfinite(model.get_covariance()))
+
+
 def test_fits_in_threads_agree_and_leave_blas_as_it_was():
     def threads():
         return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
@@ -292,6 +322,37 @@ def test_sensitivity_to_the_prior():
     assert len(wide) == 1
     with pytest.raises(InputError, match="alpha must be None or at least one value"):
         sensitivity(CuspFactorAnalysis(), X, alpha=[])
+
+
+def test_sensitivity_fits_the_estimators_own_model():
+    for settings in ({}, {"standardize": False}):
+        estimator = CuspFactorAnalysis(**settings)
+        for data in (X, X[:6], sparse.csr_matrix(X[:6])):
+            row = sensitivity(estimator, data)[0]
+            direct = CuspFactorAnalysis(**settings).fit(data)
+            assert row.lower_bound == pytest.approx(direct.lower_bound_, rel=1e-6)
+    with pytest.raises(InputError, match="alpha must be None or several values"):
+        sensitivity(CuspFactorAnalysis(), X, alpha=3)
+    calls = []
+    method = Variational(callback=calls.append)
+    with pytest.raises(InputError, match="spike must be None"):
+        sensitivity(CuspFactorAnalysis(method=method), X, spike=[None, 1e-3])
+    assert not calls  # refused before anything was fitted
+
+
+def test_one_large_column_without_standardisation():
+    units = np.array([1e4, 1, 1, 1, 1, 1, 1, 1])
+    model = fit(X * units, standardize=False)
+    assert model.n_factors_ == 2
+    ratio = np.diag(model.get_covariance()) / (X * units).var(axis=0, ddof=1)
+    assert np.all((ratio > 0.8) & (ratio < 1.25))
+
+
+@pytest.mark.parametrize("slab", [LearnedSlab(), LearnedSlab(common=True)], ids=str)
+@pytest.mark.parametrize("shape", [(100, 8, 2), (15, 80, 2), (60, 8, 0)], ids=str)
+def test_learned_slabs_give_no_warnings(slab, shape):
+    data = datasets.simulate(*shape, random_state=0).X
+    assert np.all(np.isfinite(fit(data, prior=CuspPrior(slab=slab)).get_covariance()))
 
 
 EDGES = {
@@ -379,8 +440,8 @@ TEXT = pd.DataFrame({"age": X[:, 0], "name": ["a"] * len(X)})
         ([[1, 2], [3]], r"rows of equal length"),
         (np.column_stack([X, np.full(150, 0.1) + 1e-17]), r"column 8 is constant"),
         (np.column_stack([np.ones(150), X, np.zeros(150)]), r"column 0, column 9 are constant"),
-        (X * 1e160, r"column 0 holds values beyond what can be squared.*Rescale"),
-        (X * 1e-160, r"column 0 holds values beyond what can be squared"),
+        (X * 1e160, r"column 0 holds values too large or too small to be squared.*Rescale"),
+        (X * 1e-160, r"column 0 holds values too large or too small to be squared"),
         (pl.DataFrame({"a": [1.0, 2.0, 4.0]}).lazy(), r"lazy"),
         (pd.DataFrame({"a": pd.Categorical(["x", "y", "x"])}), r"column 'a' .*not numeric"),
         (pd.DataFrame(X[:, :2], columns=["a", "a"]), r"cannot be read.*unique"),
@@ -402,6 +463,9 @@ def test_bad_data(data, message):
         ({"n_factors": -1}, "n_factors must be a whole number not below 0"),
         ({"n_factors": 9}, "n_factors must be at most the 8 columns. Got 9"),
         ({"n_factors": 2.0}, "n_factors must be a whole number"),
+        ({"n_factors": np.array([1, 2])}, "n_factors must be"),
+        ({"n_jobs": 0}, "n_jobs must be None or a whole number other than 0"),
+        ({"n_jobs": "a"}, "n_jobs must be"),
         ({"prior": 5}, "prior must be None or a CuspPrior"),
         ({"standardize": "yes"}, "standardize must be True or False"),
         ({"method": Variational(tol=0)}, "tol must be a positive number. Got 0"),

@@ -43,6 +43,21 @@ def test_slab_is_checked():
         CuspPrior(stick_shape=0.2)
 
 
+def test_senseless_sizes_are_refused():
+    for make in (
+        lambda: CuspPrior(alpha=1e300),
+        lambda: CuspPrior(noise_rate=1e300),
+        lambda: CuspPrior(stick_shape=1e300),
+        lambda: GaussianSlab(1e-300),
+        lambda: InverseGammaSlab(1e300, 1.0),
+        lambda: CuspPrior(slab=InverseGammaSlab(1e-9, 1e-9, pooled=True)),
+        lambda: CuspPrior(alpha=500, stick_shape=0.6),
+        lambda: CuspPrior(slab=InverseGammaSlab(2.0, 2.0), spike=0.9),
+    ):
+        with pytest.raises(InputError, match="must be"):
+            make()
+
+
 def test_numbers_become_floats():
     prior = CuspPrior(alpha=Fraction(5), noise_rate=np.float32(0.5))
     assert type(prior.alpha) is float

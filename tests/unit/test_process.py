@@ -155,6 +155,11 @@ def test_number_of_active_terms_of_the_countable_process_is_poisson():
     assert_allclose(long.active_count_pmf(np.arange(30)), process.active_count_pmf(np.arange(30)))
     with pytest.raises(InputError, match="counts must be whole numbers"):
         process.active_count_pmf([0.5])
+    assert process.active_count_pmf([]).shape == (0,)
+    with pytest.raises(InputError, match="counts and alpha must be at most 200"):
+        CumulativeShrinkage(5.0, stick_shape=2.0).active_count_pmf([5000])
+    with pytest.raises(InputError, match="counts and alpha must be at most 200"):
+        CumulativeShrinkage(5000.0, stick_shape=0.9).active_count_pmf([3])
     with pytest.raises(InputError, match="stick_shape must be at least"):
         CumulativeShrinkage(1.0, stick_shape=0.1).active_count_pmf([1])
 

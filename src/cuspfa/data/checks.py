@@ -24,13 +24,19 @@ class Table(NamedTuple):
     """Column names, if the input had any."""
 
 
+def check_rows(data: Any) -> Table:
+    """Rows and names of anything that holds finite numbers, be it one row or constant."""
+    frame = _as_frame(data)
+    rows, names = _rows_of_frame(frame) if frame is not None else (_rows_of_array(data), None)
+    if rows.shape[0] and rows.shape[1]:
+        low, high = _column_range(rows)
+        _check_finite(rows, low, high, names)
+    return Table(rows, names)
+
+
 def check_table(data: Any) -> Table:
     """Accept arrays, nested sequences, sparse matrices and data frames; refuse the rest."""
-    frame = _as_frame(data)
-    if frame is not None:
-        rows, names = _rows_of_frame(frame)
-    else:
-        rows, names = _rows_of_array(data), None
+    rows, names = check_rows(data)
     n, p = rows.shape
     if p < 1:
         raise DataError(f"Found array with 0 feature(s) (shape={rows.shape}); 1 is needed.")
@@ -38,9 +44,7 @@ def check_table(data: Any) -> Table:
         raise DataError(
             f"Found array with {n} sample(s) (shape={rows.shape}) while a minimum of 2 is required."
         )
-    low, high = _column_range(rows)
-    _check_finite(rows, low, high, names)
-    _check_spread(low, high, names)
+    _check_spread(*_column_range(rows), names)
     return Table(rows, names)
 
 
@@ -87,7 +91,9 @@ def _rows_of_array(data: Any) -> Any:
     if sparse.issparse(data):
         if data.ndim != 2:
             raise DataError(f"Expected 2D array, got {data.ndim}D array instead.")
-        return data.tocsr() if data.dtype.kind == "f" else data.tocsr().astype(float)
+        if data.dtype.kind not in "fiub":
+            raise DataError(f"X has type {data.dtype}, which is not numeric. Turn it into numbers.")
+        return data.tocsr().astype(np.float64, copy=False)  # float32 would be summed as such
     if np.ma.isMaskedArray(data):
         if np.ma.is_masked(data):
             raise DataError(
@@ -165,7 +171,7 @@ def _check_spread(low: Array, high: Array, names: list[str] | None) -> None:
     if outside.any():
         index = int(np.argmax(outside))
         raise DataError(
-            f"{column_label(index, names)} holds values beyond what can be squared "
+            f"{column_label(index, names)} holds values too large or too small to be squared "
             f"({low[index]:g} to {high[index]:g}). Rescale it."
         )
     constant = high - low <= 1e-12 * largest

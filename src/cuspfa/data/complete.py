@@ -35,13 +35,13 @@ def prepare_moments(moments: Moments, *, scaling: str, flat_mean: bool) -> Prepa
 def prepare_rows(rows: Any, *, scaling: str, flat_mean: bool) -> Prepared:
     """The Gram home for n ≥ p, rows for p > n; sparse rows stay sparse.
 
-    `scaling` is "columns" (unit variances), "common" (unit mean variance) or "none".
+    `scaling` is "columns" (unit variances), "common" (unit median variance) or "none".
     """
     n, p = rows.shape
     if sparse.issparse(rows):
         return _prepare_sparse(rows, scaling, flat_mean)
     if n >= p:
-        moments = Moments.from_rows(rows)
+        moments = Moments.from_checked_rows(rows)
         return prepare_moments(moments, scaling=scaling, flat_mean=flat_mean)
     # The one copy of the data: centred and scaled in place, in blocks of float64.
     center = sum(block.sum(axis=0) for block in row_blocks(rows)) / n
@@ -59,7 +59,7 @@ def _prepare_sparse(rows: Any, scaling: str, flat_mean: bool) -> Prepared:
     center = np.asarray(rows.sum(axis=0), dtype=float).ravel() / n
     squares = np.asarray(rows.multiply(rows).sum(axis=0), dtype=float).ravel()
     variances = (squares - n * center**2) / (n - 1)
-    lost = n * center**2 > 1e8 * np.maximum(variances, 0) * (n - 1)
+    lost = n * center**2 / 1e8 > np.maximum(variances, 0) * (n - 1)
     if np.any(lost):
         raise DataError(
             f"column {int(np.argmax(lost))} of the sparse matrix has a mean far above its standard "
@@ -83,5 +83,5 @@ def _counted(n: int, flat_mean: bool) -> float:
 def _scale(variances: Array, scaling: str) -> Array:
     if scaling == "columns":
         return np.asarray(np.sqrt(variances))
-    common = np.sqrt(np.mean(variances)) if scaling == "common" else 1.0
+    common = np.sqrt(np.median(variances)) if scaling == "common" else 1.0
     return np.full(len(variances), common)

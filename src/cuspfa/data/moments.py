@@ -7,11 +7,16 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from scipy.sparse import issparse
 
 from cuspfa._checks import must_be, whole
 from cuspfa._types import Array
 from cuspfa.data.arrays import row_blocks
+from cuspfa.data.checks import check_rows
 from cuspfa.errors import CuspWarning, DataError
+
+LARGEST_CHECKED = 2000
+"""Columns up to which all eigenvalues of given moments are looked at."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +50,9 @@ class Moments:
 
     def __post_init__(self) -> None:
         whole("n", self.n, 1)
-        p = len(self.mean)
+        for name in ("mean", "cross_products"):
+            object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=float))
+        p = self.mean.size
         if self.mean.shape != (p,) or self.cross_products.shape != (p, p):
             raise must_be(
                 "cross_products",
@@ -54,6 +61,8 @@ class Moments:
             )
         if not (np.all(np.isfinite(self.mean)) and np.all(np.isfinite(self.cross_products))):
             raise DataError("Moments must be finite; are there NaN, or values above 1e150?")
+        if np.any(np.abs(self.cross_products - self.cross_products.T) > 1e-8 * self._size()):
+            raise must_be("cross_products", "symmetric", "a matrix that is not")
         if self.names is not None and len(self.names) != p:
             raise must_be("names", f"a list of {p} names", self.names)
 
@@ -62,13 +71,41 @@ class Moments:
         """The sample covariance, divisor n − 1."""
         return self.cross_products / max(self.n - 1, 1)
 
+    def _size(self) -> Array:
+        root = np.sqrt(np.abs(np.diag(self.cross_products)))
+        return np.asarray(np.outer(root, root) + np.finfo(float).tiny)
+
+    def check_usable(self) -> None:
+        """Raise a DataError if a column is constant or the cross-products are indefinite."""
+        constant = np.diag(self.cross_products) <= self.n * (1e-12 * self.mean) ** 2
+        if constant.any():
+            j = int(np.argmax(constant))
+            name = "" if self.names is None else f" ({self.names[j]!r})"
+            raise DataError(f"column {j}{name} of the moments is constant. Drop it.")
+        if len(self.mean) <= LARGEST_CHECKED:
+            lowest = float(np.linalg.eigvalsh(self.cross_products / self._size())[0])
+            if lowest < -1e-8:
+                raise DataError(
+                    "the cross-products are not positive semi-definite (smallest eigenvalue "
+                    f"{lowest:.3g} on the correlation scale); use Moments.from_covariance, which "
+                    "repairs them."
+                )
+
     @classmethod
     def from_rows(cls, rows: Any, names: list[str] | None = None) -> Self:
-        """Sum up an array by blocks of rows, each centred at its own mean.
+        """Sum up an array or data frame by blocks of rows, each centred at its own mean.
 
         Merging centred blocks (Chan, Golub & LeVeque) keeps all digits where Σy² − nȳ² would lose
         (mean/sd)² of them.
         """
+        rows, own_names = check_rows(rows)
+        if issparse(rows):
+            raise DataError("Moments are made of dense rows; fit a sparse matrix directly.")
+        return cls.from_checked_rows(rows, own_names if names is None else names)
+
+    @classmethod
+    def from_checked_rows(cls, rows: Any, names: list[str] | None = None) -> Self:
+        """The same for an array that is known to be finite and dense."""
         n, p = 0, rows.shape[1]
         mean, cross = np.zeros(p), np.zeros((p, p))
         for block in row_blocks(rows):
@@ -93,9 +130,10 @@ class Moments:
         names: list[str] | None = None,
     ) -> Self:
         """From a published covariance matrix (divisor n − 1) and the number of rows."""
-        s = _square("covariance", covariance)
+        s, own_names = _square("covariance", covariance)
+        names = own_names if names is None else names
         whole("n", n, 2)
-        center = np.zeros(len(s)) if mean is None else np.asarray(mean, dtype=float)
+        center = np.zeros(len(s)) if mean is None else np.atleast_1d(np.asarray(mean, dtype=float))
         return cls(n, center, _positive_definite("covariance", s) * (n - 1), names)
 
     @classmethod
@@ -103,9 +141,11 @@ class Moments:
         """From a published correlation matrix and the number of rows.
 
         A matrix that is not positive semi-definite, as happens when its entries were rounded or
-        came from different rows, is replaced by the nearest one that is, with a warning.
+        came from different rows, has its negative eigenvalues raised to a small positive number,
+        with a warning that says how much that changed.
         """
-        r = _square("correlation", correlation)
+        r, own_names = _square("correlation", correlation)
+        names = own_names if names is None else names
         whole("n", n, 2)
         off = np.abs(np.diag(r) - 1.0)
         if np.any(off > 1e-6):
@@ -137,20 +177,19 @@ class Moments:
         )
 
 
-def _square(name: str, matrix: Any) -> Array:
-    result = np.array(matrix, dtype=float)
-    if result.ndim != 2 or result.shape[0] != result.shape[1] or result.size == 0:
+def _square(name: str, matrix: Any) -> tuple[Array, list[str] | None]:
+    rows, names = check_rows(matrix)
+    result = np.asarray(rows.toarray() if issparse(rows) else rows, dtype=float)
+    if result.shape[0] != result.shape[1] or result.size == 0:
         raise must_be(name, "a square matrix", result.shape)
-    if not np.all(np.isfinite(result)):
-        raise DataError(f"{name} contains NaN or infinity.")
     scale = np.abs(result).max()
     if np.any(np.abs(result - result.T) > 1e-6 * scale):
         raise DataError(f"{name} must be symmetric.")
-    return np.asarray((result + result.T) / 2)
+    return np.asarray((result + result.T) / 2), names
 
 
 def _positive_definite(name: str, matrix: Array) -> Array:
-    """The matrix itself, or the nearest semi-definite one of the same diagonal, loudly."""
+    """The matrix itself, or one with no negative eigenvalue and the same diagonal, loudly."""
     diagonal = np.diag(matrix)
     if np.any(diagonal <= 0):
         j = int(np.argmin(diagonal))

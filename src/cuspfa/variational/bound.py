@@ -41,14 +41,27 @@ class Bound(NamedTuple):
         return float(sum(self))
 
 
-def lower_bound(state: State, source: DataSource, prior: CuspPrior) -> Bound:
-    """The bound of any state, not only of one that has just been updated."""
+def lower_bound(
+    state: State,
+    source: DataSource,
+    prior: CuspPrior,
+    after: tuple[State, Bound | None] | None = None,
+) -> Bound:
+    """The bound of any state, not only of one that has just been updated.
+
+    `after` is a state and its bound, to take over the terms of blocks that have not changed.
+    """
     noise = state.noise
     rss = residual_squares(state, source.squares)
     likelihood = 0.5 * np.sum(
         source.counts * (noise.log_precision - LOG_2PI) - noise.precision * rss
     )
-    if prior.spike is None:
+    known = None
+    if after is not None and after[0].labels is state.labels and after[0].sticks is state.sticks:
+        known = after[1]
+    if known is not None:
+        labels, sticks = known.labels, known.sticks
+    elif prior.spike is None:
         labels, sticks = prior.log_count_probability(state.n_factors), 0.0
     else:
         labels = labels_bound(state.labels, state.sticks)

@@ -123,6 +123,17 @@ def step_noise(state: State, source: DataSource, prior: CuspPrior) -> State:
     return state._replace(noise=noise)
 
 
+def step_overrelaxed_noise(state: State, source: DataSource, prior: CuspPrior) -> State:
+    """Step 2 and half as far again, at most by a factor e^½: noise and loadings settle sooner.
+
+    As a function of log B_j the bound is A(u − e^u), u = log(B*_j/B_j): to overshoot the best
+    point by half of the way, or by ½, leaves it higher than it was.
+    """
+    best = step_noise(state, source, prior).noise
+    beyond = np.clip(0.5 * np.log(best.rate / state.noise.rate), -0.5, 0.5)
+    return state._replace(noise=best._replace(rate=best.rate * np.exp(beyond)))
+
+
 def step_scores(state: State, source: DataSource, prior: CuspPrior) -> State:
     """Step 3, for explicit and inactive factors."""
     precision, tail = state.noise.precision, state.tail

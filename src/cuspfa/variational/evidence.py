@@ -88,7 +88,8 @@ class _Widened:
         metric = _metric(state.loadings, self.inverse)
         self.directions = _symmetric(k)
         gram = self.directions @ metric @ self.directions.T
-        self.widths = np.maximum(_scale_variances(state) - 1.0 / np.diag(gram), 1e-12)
+        known = np.maximum(np.diag(gram), 1e-100)  # a dead factor's directions have no length
+        self.widths = np.maximum(_scale_variances(state) - 1.0 / known, 1e-12)
         self.inner = cholesky(np.diag(1.0 / self.widths) + gram, lower=True)
         if k:
             self.log_det += float(np.sum(np.log(self.widths)))

@@ -16,7 +16,7 @@ from cuspfa.variational.cycle import (
     State,
     step_doubtful_labels,
     step_loadings,
-    step_noise,
+    step_overrelaxed_noise,
     step_scores,
     step_settle,
     step_slab,
@@ -30,8 +30,15 @@ HOPE = 40.0
 """The bound converges geometrically, and a rate above 1 − 1/40 is rare: what is still to come is
 seldom more than so many times the last growth."""
 
-CYCLE = (step_loadings, step_noise, step_scores, step_expand, step_slab, step_doubtful_labels)
-"""Algorithm 1 with the scale-rotation step after the scores."""
+CYCLE = (
+    step_loadings,
+    step_overrelaxed_noise,
+    step_scores,
+    step_expand,
+    step_slab,
+    step_doubtful_labels,
+)
+"""Algorithm 1 with the scale-rotation step after the scores, and the noise overrelaxed."""
 
 
 def cycle(state: State, source: DataSource, prior: CuspPrior) -> State:
@@ -93,7 +100,7 @@ def run(
     try:
         for number in range(1, max_iter + 1):
             proposal = cycle(state, source, prior)
-            proposed = lower_bound(proposal, source, prior)
+            proposed = lower_bound(proposal, source, prior, after=(state, bound))
             growth = proposed.total - bound.total if bound is not None else np.inf
             if bound is None and not np.isfinite(proposed.total):
                 bound, status = (

@@ -147,7 +147,9 @@ class Variational(BaseEstimator):  # type: ignore[misc]
                 search.over_k(by_evidence=self.score == "evidence" and prior.spike is None)
             else:
                 search.at_k(n_factors)
-        except Interrupted:
+        except (Interrupted, KeyboardInterrupt):
+            if not search.curve:
+                raise KeyboardInterrupt from None  # nothing to keep yet
             interrupted = True
         return VariationalFit(search.chosen, _entries(search), interrupted)
 

@@ -30,8 +30,9 @@ CLOSE = 5.0
 """Candidates within so many nats of the best are run on before one is chosen."""
 NEAR = 20.0
 """Candidates within so many nats of the best are worth another start."""
-FLAT, RANDOM_STARTS = 40.0, 4
-"""Random starts at each K when its neighbours are within so many nats."""
+FLAT, FLATTER, RANDOM_STARTS = 40.0, 10.0, 4
+"""Neighbours within FLAT nats of the best are run to their end, and random starts made beside the
+best K where that leaves them within FLATTER; half as many at the best K itself."""
 SLOW = 15
 """A run that takes more cycles than this is on data with many maxima, most likely."""
 DENT = 100.0
@@ -270,16 +271,30 @@ class Search:
     def random_neighbours(self) -> None:
         """A few random starts at the best K and beside it, where the curve is flat.
 
-        There the next K may have a maximum that no start from a neighbour leads to.
+        There another K may have a maximum that no start from a neighbour leads to. If several K
+        are rivals, each has its neighbours looked at, and further down.
         """
-        top = self.best.state.n_factors
-        heights = {k: self.curve[k].lower_bound for k in (top - 1, top + 1) if k in self.curve}
-        flat = [k for k, height in heights.items() if height > self.best.total - FLAT]
-        if not flat:
+        top, height = self.best.state.n_factors, self.best.total
+        rivals = [k for k, point in self.curve.items() if point.lower_bound > height - CLOSE]
+        beside = {k + step for k in rivals for step in (-1, 0, 1)} - {top}
+        for k in sorted(beside):
+            one = self.best_by_k.get(k)
+            if one is None or one.status is not Status.GIVEN_UP:
+                continue
+            if one.total > height - FLAT:
+                self.try_state(one.state, patient=True)
+        reach = FLATTER if len(rivals) == 1 else 2 * FLATTER
+        flat = [
+            k
+            for k in sorted(beside)
+            if k in self.curve and self.curve[k].lower_bound > self.best.total - reach
+        ]
+        if not flat or self.best.state.n_factors != top:
             return
         # The same starts every time: which maximum is found should not differ from fit to fit.
         rng, n_terms = np.random.default_rng(0), self.max_factors + 1
-        for k in [top, *flat] * RANDOM_STARTS:
+        starts = RANDOM_STARTS if len(rivals) == 1 else 2 * RANDOM_STARTS
+        for k in [top] * (starts // 2) + flat * starts:
             like = self.best.state
             self.try_state(draw_start(self.source, self.prior, n_terms, rng, k, like))
 
