@@ -85,7 +85,7 @@ def test_all_homes_give_the_same_fit(shape, settings):
     }
     for name, model in fits.items():
         assert model.n_factors_ == reference.n_factors_, name
-        close = {"rtol": 1e-8, "atol": 1e-8}
+        close = {"rtol": 1e-9, "atol": 1e-9}
         assert_allclose(model.get_covariance(), reference.get_covariance(), err_msg=name, **close)
         assert model.lower_bound_ == pytest.approx(reference.lower_bound_, rel=1e-9)
 
