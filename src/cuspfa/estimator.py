@@ -15,7 +15,7 @@ from cuspfa._types import Array, RandomState
 from cuspfa.data.checks import check_table
 from cuspfa.data.complete import Prepared, prepare_moments, prepare_rows
 from cuspfa.data.moments import Moments
-from cuspfa.errors import ConvergenceWarning, DataError
+from cuspfa.errors import ConvergenceWarning, CuspWarning, DataError
 from cuspfa.posterior.variational import VariationalPosterior
 from cuspfa.prior import CuspPrior
 from cuspfa.variational.fit import Status
@@ -247,6 +247,13 @@ class CuspFactorAnalysis(BaseEstimator):  # type: ignore[misc]
         self._store(fit, names, center, scale)
         if fit.interrupted:
             raise KeyboardInterrupt
+        if n_factors is not None and self.n_factors_ != n_factors:
+            warnings.warn(
+                f"n_factors={n_factors} was asked for, but the prior's spike of {prior.spike} "
+                f"leaves {self.n_factors_} of them active. Use a narrower spike, or spike=None.",
+                CuspWarning,
+                stacklevel=3,
+            )
         if not self.converged_:
             warnings.warn(self.status_, ConvergenceWarning, stacklevel=3)
         return self

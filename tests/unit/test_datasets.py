@@ -72,7 +72,8 @@ def test_bfi_calls_do_not_share_memory():
 
 
 def test_bfi_frame():
-    pandas = pytest.importorskip("pandas")
+    import pandas
+
     bfi = load_bfi(subset="items", as_frame=True)
     assert isinstance(bfi.frame, pandas.DataFrame)
     assert bfi.data is bfi.frame

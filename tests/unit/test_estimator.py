@@ -18,12 +18,13 @@ from cuspfa import (
     CuspFactorAnalysis,
     CuspPrior,
     GaussianSlab,
+    InverseGammaSlab,
     LearnedSlab,
     Variational,
     datasets,
     sensitivity,
 )
-from cuspfa.errors import ConvergenceWarning, DataError, InputError
+from cuspfa.errors import ConvergenceWarning, CuspWarning, DataError, InputError
 from cuspfa.variational import search as search_module
 from cuspfa.variational import starts
 from cuspfa.variational.method import most_identified
@@ -231,6 +232,18 @@ def test_no_more_factors_than_can_be_told_apart():
     assert fit(pair).n_factors_ == 1
 
 
+def test_a_given_number_that_a_finite_spike_does_not_accept():
+    """The labels may call a given factor inactive; the fit says how many stayed."""
+    noise = np.random.default_rng(0).normal(size=(60, 6))
+    wide = CuspPrior(slab=InverseGammaSlab(2.0, 2.0), spike=0.3)
+    with pytest.warns(CuspWarning, match="n_factors=3 was asked for.*leaves 0 of them active"):
+        model = CuspFactorAnalysis(n_factors=3, prior=wide).fit(noise)
+    assert model.n_factors_ == 0
+    assert model.loadings_.shape == (6, 0)
+    narrow = CuspPrior(slab=InverseGammaSlab(2.0, 2.0), spike=1e-6)
+    assert CuspFactorAnalysis(n_factors=3, prior=narrow).fit(noise).n_factors_ == 3
+
+
 def test_search_keeps_the_curve():
     model = fit()
     counts = [entry.n_factors for entry in model.search_]
@@ -274,9 +287,15 @@ def test_ctrl_c_leaves_the_best_state_so_far():
     assert np.all(np.isfinite(model.get_covariance()))
 
 
-@pytest.mark.parametrize("moment", [3, 8, 15, 30])
 @pytest.mark.parametrize(
-    "settings", [{}, {"init": "random", "n_init": 30}], ids=["search", "random"]
+    ("settings", "moment"),
+    [
+        ({}, 3),
+        ({}, 8),
+        ({"init": "random", "n_init": 30}, 3),
+        ({"init": "random", "n_init": 30}, 30),
+    ],
+    ids=["search, early", "search, later", "random, early", "random, last"],
 )
 def test_ctrl_c_anywhere_after_the_first_run_keeps_something(monkeypatch, moment, settings):
     """Not only inside a cycle: here, when a new candidate is being set up."""
@@ -292,12 +311,11 @@ def test_ctrl_c_anywhere_after_the_first_run_keeps_something(monkeypatch, moment
     monkeypatch.setattr(starts, "state_at", press)
     monkeypatch.setattr(search_module, "state_at", press)
     model = CuspFactorAnalysis(method=Variational(**settings), random_state=0)
-    if settings or moment < 15:
-        with pytest.raises(KeyboardInterrupt):
-            model.fit(X)
-        assert "interrupted" in model.status_
-        assert not model.converged_
-        assert np.all(np.isfinite(model.get_covariance()))
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X)
+    assert "interrupted" in model.status_
+    assert not model.converged_
+    assert np.all(np.isfinite(model.get_covariance()))
 
 
 def test_fits_in_threads_agree_and_leave_blas_as_it_was():

@@ -103,10 +103,7 @@ def run(
             proposed = lower_bound(proposal, source, prior, after=(state, bound))
             growth = proposed.total - bound.total if bound is not None else np.inf
             if bound is None and not np.isfinite(proposed.total):
-                bound, status = (
-                    proposed._replace(likelihood=-np.inf, loadings=0.0),
-                    Status.BOUND_FELL,
-                )
+                bound, status = Bound(-np.inf, 0.0, 0.0, 0.0, 0.0, 0.0), Status.BOUND_FELL
                 trace.append(-np.inf)
                 break
             if bound is not None and not growth >= -ROUNDING * sum(map(abs, proposed)):

@@ -382,8 +382,10 @@ class Search:
         first = self.try_state(self.spectral_state(k))
         if k and first.n_iter > SLOW:
             self._approach(k)
-        self.curve = {k: self.curve[k]}
-        self.best_by_k = {k: self.best_by_k[k]}
+        # A finite spike may call a given factor inactive: then the most that stayed active count.
+        kept = k if k in self.best_by_k else max(self.best_by_k)
+        self.curve = {kept: self.curve[kept]}
+        self.best_by_k = {kept: self.best_by_k[kept]}
         self.polish()
 
     def _approach(self, k: int) -> None:
