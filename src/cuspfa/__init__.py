@@ -8,6 +8,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cuspfa import anndata as anndata
     from cuspfa import datasets as datasets
     from cuspfa.data.moments import Moments as Moments
     from cuspfa.estimator import CuspFactorAnalysis as CuspFactorAnalysis
@@ -32,7 +33,7 @@ _HOMES = {
     "Variational": "cuspfa.variational.method",
     "sensitivity": "cuspfa.prior_sensitivity",
 }
-_MODULES = ("datasets", "errors")
+_MODULES = ("anndata", "datasets", "errors")
 
 __all__ = [
     "CumulativeShrinkage",
@@ -44,6 +45,7 @@ __all__ = [
     "Moments",
     "Variational",
     "__version__",
+    "anndata",
     "datasets",
     "errors",
     "sensitivity",

@@ -5,4 +5,5 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
+Indices = NDArray[np.intp]
 RandomState = None | int | np.random.Generator | np.random.RandomState

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import digamma, gammaln
 
-from cuspfa._types import Array
+from cuspfa._types import Array, BoolArray
 from cuspfa.prior import CuspPrior
 
 
@@ -48,7 +48,7 @@ class Loadings(NamedTuple):
     mean: Array
     """(p, K) μ_j in rows."""
     basis: Array
-    """(K, K) F."""
+    """(K, K) F; of some columns only (`only`), its rows for these."""
     weights: Array
     """(p,) τ_j, the noise precisions when the block was updated."""
     eigenvalues: Array
@@ -75,6 +75,12 @@ class Loadings(NamedTuple):
         """Σ_j w_j E[λ_j λ_jᵀ], (K, K)."""
         spread = (self.basis * (weights @ self.spread)) @ self.basis.T
         return np.asarray(self.mean.T @ (weights[:, None] * self.mean) + spread)
+
+    def only(self, columns: BoolArray) -> Loadings:
+        """The marginal law of some columns of Λ (mask over K); without its log-determinant."""
+        return self._replace(
+            mean=self.mean[:, columns], basis=self.basis[columns], log_det=float("nan")
+        )
 
     def rotated(self, r_inverse: Array, log_det_r: float) -> Loadings:
         """The law of R^{-T}λ_j, which leaves Λη as it was when η becomes Rη."""

@@ -13,6 +13,10 @@ class DataError(InputError):
     """The data cannot be analysed as they are; the message names the column or row."""
 
 
+class DataTypeError(DataError, TypeError):
+    """The data hold objects that are no numbers at all."""
+
+
 class CuspWarning(UserWarning):
     """Root of all warnings issued by cuspfa."""
 

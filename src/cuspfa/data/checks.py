@@ -8,8 +8,8 @@ import narwhals.stable.v1 as nw
 import numpy as np
 from scipy import sparse
 
-from cuspfa._types import Array
-from cuspfa.errors import DataError
+from cuspfa._types import Array, Indices
+from cuspfa.errors import DataError, DataTypeError
 
 LARGEST, SMALLEST = 1e152, 1e-152
 """Outside of these the squares of values overflow or vanish."""
@@ -24,22 +24,27 @@ class Table(NamedTuple):
     """Column names, if the input had any."""
 
 
-def check_rows(data: Any) -> Table:
-    """Rows and names of anything that holds finite numbers, be it one row or constant."""
+def check_rows(data: Any, names: list[str] | None = None) -> Table:
+    """Rows and names of anything that holds finite numbers, be it one row or constant.
+
+    `names` are for an array, which has none of its own.
+    """
     frame = _as_frame(data)
-    rows, names = _rows_of_frame(frame) if frame is not None else (_rows_of_array(data), None)
+    rows, names = _rows_of_frame(frame) if frame is not None else (_rows_of_array(data), names)
     if rows.shape[0] and rows.shape[1]:
         low, high = _column_range(rows)
         _check_finite(rows, low, high, names)
     return Table(rows, names)
 
 
-def check_table(data: Any) -> Table:
+def check_table(data: Any, names: list[str] | None = None) -> Table:
     """Accept arrays, nested sequences, sparse matrices and data frames; refuse the rest."""
-    rows, names = check_rows(data)
+    rows, names = check_rows(data, names)
     n, p = rows.shape
     if p < 1:
-        raise DataError(f"Found array with 0 feature(s) (shape={rows.shape}); 1 is needed.")
+        raise DataError(
+            f"Found array with 0 feature(s) (shape={rows.shape}) while a minimum of 1 is required."
+        )
     if n < 2:
         raise DataError(
             f"Found array with {n} sample(s) (shape={rows.shape}) while a minimum of 2 is required."
@@ -51,6 +56,74 @@ def check_table(data: Any) -> Table:
 def column_label(index: int, names: list[str] | None) -> str:
     """How a column is called in messages."""
     return f"column {index}" if names is None else f"column {names[index]!r} (index {index})"
+
+
+def check_columns(columns: Any, p: int, names: list[str] | None) -> Indices:
+    """Indices of columns given by name, index, slice or mask; each may be asked for once."""
+    if isinstance(columns, slice):
+        return np.arange(p)[columns]
+    given = np.atleast_1d(np.asarray(columns))
+    if given.ndim != 1:
+        raise DataError(f"columns must be one list. Got an array of {given.ndim} dimensions.")
+    if given.dtype == bool:
+        if len(given) != p:
+            raise DataError(f"columns must be a mask of length {p}. Got length {len(given)}.")
+        return np.flatnonzero(given)
+    if given.dtype.kind in "UOT":
+        if names is None:
+            raise DataError("columns must be indices, for the fitted data had no column names.")
+        place = {name: index for index, name in enumerate(names)}
+        missing = [name for name in given.tolist() if name not in place]
+        if missing:
+            raise DataError(f"columns must be among the fitted ones. Got {missing[0]!r} instead.")
+        indices = np.array([place[name] for name in given.tolist()], dtype=np.intp)
+    elif given.dtype.kind in "iu" or given.size == 0:
+        indices = given.astype(np.intp)
+        outside = (indices < -p) | (indices >= p)
+        if outside.any():
+            wrong = int(indices[outside][0])
+            raise DataError(f"columns must be between 0 and {p - 1}. Got {wrong} instead.")
+        indices = indices % p
+    else:
+        raise DataError(f"columns must be names, indices, a slice or a mask. Got {columns!r}.")
+    if len(np.unique(indices)) < len(indices):
+        raise DataError("columns must not name a column twice.")
+    return np.asarray(indices)
+
+
+FEW = 0.01
+"""A column in which no more than this part of the rows, or one row, differs from the rest..."""
+LOOK = 101
+"""... as seen from so many rows first, so that columns that vary cost next to nothing."""
+MEMBERS = 20
+"""Below so many rows nothing is called nearly constant."""
+
+
+def nearly_constant(table: Table) -> str | None:
+    """A warning that names columns in which hardly a row differs from the others, if there are."""
+    rows, names = table
+    n = rows.shape[0]
+    if n < MEMBERS:
+        return None
+    few = max(1, int(FEW * n))
+    found = []
+    if sparse.issparse(rows):
+        varied = np.asarray((rows != 0).sum(axis=0)).ravel()
+        found = np.flatnonzero(varied <= few).tolist()
+    else:
+        look = np.asarray(rows[np.linspace(0, n - 1, min(n, LOOK)).astype(int)], dtype=float)
+        common = np.median(look, axis=0)
+        suspects = np.flatnonzero(np.sum(look != common, axis=0) <= max(2, 4 * FEW * len(look)))
+        found = [int(j) for j in suspects if np.sum(rows[:, j] != common[j]) <= few]
+    if not found:
+        return None
+    labels = ", ".join(column_label(j, names) for j in found[:5])
+    more = f" and {len(found) - 5} more" if len(found) > 5 else ""
+    return (
+        f"{labels}{more} {'is' if len(found) == 1 else 'are'} nearly constant: at most {few} of "
+        f"{n} rows differ from the others. Such columns say little of any factor but may make one "
+        "of their own. Drop them, or expect that."
+    )
 
 
 def _as_frame(data: Any) -> nw.DataFrame[Any] | None:
@@ -122,10 +195,11 @@ def _rows_of_array(data: Any) -> Any:
     for index in range(raw.shape[1]):
         try:
             result[:, index] = raw[:, index].astype(float)
-        except (TypeError, ValueError, OverflowError):
+        except (TypeError, ValueError, OverflowError) as error:
             example = next(x for x in raw[:, index] if not _is_number(x))
-            raise DataError(
-                f"column {index} holds {example!r}, which is not a number. "
+            kind = DataTypeError if isinstance(error, TypeError) else DataError
+            raise kind(
+                f"column {index} holds {example!r}, which is not a number ({error}). "
                 "Drop the column, or turn it into numbers."
             ) from None
     return result

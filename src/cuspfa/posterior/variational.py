@@ -14,9 +14,10 @@ from cuspfa.posterior.draws import Draws
 
 @dataclass(frozen=True, eq=False)
 class VariationalPosterior:
-    """q*(Λ) q*(σ²) and the probability of each column being active.
+    """q*(Λ) q*(σ²) of the active factors.
 
-    Holds nothing of the data's rows.
+    Factors that the spike takes, at most a few with mean loadings other than zero, enter the
+    variances alone. Holds nothing of the data's rows.
 
     Attributes
     ----------
@@ -25,7 +26,7 @@ class VariationalPosterior:
     noise : Noise
         q(σ²_j) = InvGa(A_j, B_j) on that scale.
     active : ndarray (K,)
-        Probability that a factor is modelled by the slab.
+        Probability that a factor is modelled by the slab, above one half.
     expected_active_factors : float
         E[H*] over all H columns.
     tail_variance : ndarray (p,)
@@ -83,7 +84,7 @@ class VariationalPosterior:
         size = whole("n_draws", n_draws, 1)
         rng = generator(random_state)
         law = self.loadings
-        z = rng.standard_normal((size, *law.mean.shape))
+        z = rng.standard_normal((size, *law.spread.shape))
         loadings = law.mean + (np.sqrt(law.spread) * z) @ law.basis.T
         noise = self.noise.rate / rng.standard_gamma(self.noise.shape, size=(size, len(self.scale)))
         return Draws(self.scale[:, None] * loadings, self.scale**2 * (noise + self.tail_variance))

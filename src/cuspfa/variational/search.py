@@ -101,6 +101,8 @@ class Search:
         self.curve: dict[int, Point] = {}
         """What is worth knowing of every K that was tried."""
         self.evidence_by_k: dict[int, Evidence] = {}
+        self.wanted: int | None = None
+        """A given K, kept however far behind it is."""
 
     @property
     def best(self) -> Run:
@@ -163,7 +165,9 @@ class Search:
             self.best_by_k[k] = done
         self.curve[k] = known._replace(n_iter=cycles)
         floor = self.best.total - FAR
-        self.best_by_k = {k: one for k, one in self.best_by_k.items() if one.total >= floor}
+        self.best_by_k = {
+            k: one for k, one in self.best_by_k.items() if one.total >= floor or k == self.wanted
+        }
 
     def _report(self, number: int, bound: float, at: State) -> None:
         if self.callback is not None:
@@ -379,6 +383,7 @@ class Search:
 
     def at_k(self, k: int) -> None:
         """K given: a spectral start, and others if it was slow to settle; then polish."""
+        self.wanted = k
         first = self.try_state(self.spectral_state(k))
         if k and first.n_iter > SLOW:
             self._approach(k)

@@ -1,0 +1,92 @@
+"""New rows: y ~ N(m, CᵀC + Ψ), with C the components (K, p) and Ψ = diag(noise variances).
+
+Everything goes through the K×K matrix A = I + CΨ^{-1}Cᵀ (Woodbury); a p×p matrix is made only
+where one is asked for. Sparse rows are multiplied as they are: centring stays beside them.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from cuspfa._types import Array, Indices
+from cuspfa.data.arrays import row_blocks
+
+LOG_2PI = float(np.log(2 * np.pi))
+
+
+class MarginalGaussian:
+    """The law of a row with its scores integrated out, and of its scores given the row."""
+
+    def __init__(self, mean: Array, components: Array, noise_variance: Array) -> None:
+        self.mean, self.components, self.noise_variance = mean, components, noise_variance
+
+    @cached_property
+    def _root(self) -> Array:
+        """R = L^{-1} with LLᵀ = A."""
+        c = self.components
+        return np.linalg.inv(np.linalg.cholesky(np.eye(len(c)) + (c / self.noise_variance) @ c.T))
+
+    @cached_property
+    def score_covariance(self) -> Array:
+        """A^{-1}, the covariance of η given y, the same for all rows."""
+        return np.asarray(self._root.T @ self._root)
+
+    @cached_property
+    def _weights(self) -> Array:
+        """W (p, K) with E[η | y] = (y − m)W."""
+        return np.asarray((self.components / self.noise_variance).T @ self.score_covariance)
+
+    def scores(self, rows: Any) -> Array:
+        """E[η | y] of each row, (n, K)."""
+        if issparse(rows):
+            return np.asarray(rows @ self._weights - self.mean @ self._weights)
+        blocks = [(block - self.mean) @ self._weights for block in row_blocks(rows)]
+        return np.concatenate(blocks) if blocks else np.zeros((0, len(self.components)))
+
+    def log_density(self, rows: Any) -> Array:
+        """The log of N(y; m, CᵀC + Ψ) of each row, (n,)."""
+        log_det = float(np.sum(np.log(self.noise_variance)))
+        log_det -= 2.0 * float(np.sum(np.log(np.diag(self._root))))
+        squares = self._sparse_squares(rows) if issparse(rows) else self._dense_squares(rows)
+        return np.asarray(-0.5 * (len(self.mean) * LOG_2PI + log_det + squares))
+
+    def _dense_squares(self, rows: Any) -> Array:
+        """(y − m)ᵀΩ^{-1}(y − m) = ‖Ψ^{-1/2}(y − m − Cᵀη)‖² + ‖η‖²: no large terms subtracted."""
+        parts = []
+        for block in row_blocks(rows):
+            residual = block - self.mean
+            scores = residual @ self._weights
+            residual -= scores @ self.components
+            parts.append(residual**2 @ (1.0 / self.noise_variance) + np.sum(scores**2, axis=1))
+        return np.concatenate(parts) if parts else np.zeros(0)
+
+    def _sparse_squares(self, rows: Any) -> Array:
+        precision = 1.0 / self.noise_variance
+        own = rows.multiply(rows) @ precision - 2.0 * (rows @ (precision * self.mean))
+        centred = rows @ (self.components * precision).T - (self.components * precision) @ self.mean
+        whitened = centred @ self._root.T
+        return np.asarray(own + precision @ self.mean**2 - np.sum(whitened**2, axis=1))
+
+    def covariance(self, columns: Indices | None = None) -> Array:
+        """Ω, or its block for some columns."""
+        part = slice(None) if columns is None else columns
+        omega: Array = self.components[:, part].T @ self.components[:, part]
+        omega[np.diag_indices_from(omega)] += self.noise_variance[part]
+        return omega
+
+    def precision(self) -> Array:
+        """Ω^{-1} = Ψ^{-1} − Ψ^{-1}CᵀA^{-1}CΨ^{-1}."""
+        scaled = self._root @ (self.components / self.noise_variance)
+        result: Array = -scaled.T @ scaled
+        result[np.diag_indices_from(result)] += 1.0 / self.noise_variance
+        return result
+
+    def sample(self, size: int, rng: np.random.Generator) -> Array:
+        """New rows, (size, p)."""
+        scores = rng.standard_normal((size, len(self.components)))
+        noise = rng.standard_normal((size, len(self.mean))) * np.sqrt(self.noise_variance)
+        return np.asarray(self.mean + scores @ self.components + noise)

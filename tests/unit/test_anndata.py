@@ -1,0 +1,83 @@
+"""AnnData in, scores and loadings written into it, or nothing."""
+
+import anndata
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+
+import cuspfa.anndata
+from cuspfa import CuspFactorAnalysis, datasets
+from cuspfa.errors import DataError, InputError
+
+
+def example(kind=np.asarray):
+    rows = datasets.simulate(120, 15, 2, random_state=2).X
+    rows[np.abs(rows) < 0.3] = 0.0
+    genes = pd.DataFrame(
+        {"highly_variable": np.arange(15) < 10}, index=[f"g{j}" for j in range(15)]
+    )
+    return anndata.AnnData(kind(rows), var=genes, layers={"log": kind(2 * rows)})
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix, sparse.csc_matrix])
+def test_scores_and_loadings_are_written(kind, tmp_path):
+    adata = example(kind)
+    model = cuspfa.anndata.fit(adata)
+    dense = np.asarray(example().X)
+    direct = CuspFactorAnalysis().fit(dense)
+    assert_allclose(adata.obsm["X_cusp"], direct.transform(dense), atol=1e-6)
+    assert_allclose(adata.varm["cusp_loadings"], direct.loadings_, atol=1e-6)
+    assert adata.uns["cusp"]["n_factors"] == direct.n_factors_ == 2
+    assert model.feature_names_in_.tolist() == adata.var_names.tolist()
+    path = tmp_path / "cells.h5ad"
+    adata.write_h5ad(path)
+    again = anndata.read_h5ad(path)
+    assert_allclose(again.obsm["X_cusp"], adata.obsm["X_cusp"])
+    assert again.uns["cusp"]["params"]["layer"] == "X"
+
+
+def test_layer_mask_and_model():
+    adata = example()
+    model = CuspFactorAnalysis(standardize=False)
+    assert cuspfa.anndata.fit(adata, layer="log", mask_var="highly_variable", model=model) is model
+    part = np.asarray(adata.layers["log"])[:, :10]
+    direct = CuspFactorAnalysis(standardize=False).fit(part)
+    assert_allclose(adata.varm["cusp_loadings"][:10], direct.loadings_, atol=1e-8)
+    assert np.all(adata.varm["cusp_loadings"][10:] == 0)
+    assert_allclose(adata.obsm["X_cusp"], direct.transform(part), atol=1e-8)
+    other = example()
+    cuspfa.anndata.fit(other, mask_var=np.arange(15) < 10)
+    assert other.uns["cusp"]["params"]["mask_var"] == ""
+
+
+def test_nothing_is_written_when_it_fails():
+    adata = example()
+    adata.X[:, 4] = 1.0
+    with pytest.raises(DataError, match=r"column 'g4' \(index 4\) is constant"):
+        cuspfa.anndata.fit(adata)
+    assert not adata.obsm
+    assert not adata.varm
+    assert not adata.uns
+
+
+def test_wrong_arguments(tmp_path):
+    adata = example()
+    for settings, message in (
+        ({"layer": "raw"}, r"layer must be one of adata.layers \('log'\). Got 'raw'"),
+        ({"mask_var": "hv"}, r"column of adata.var \('highly_variable'\). Got 'hv'"),
+        ({"mask_var": np.ones(3, bool)}, "for each of 15 genes"),
+        ({"mask_var": np.zeros(15, bool)}, "at least one gene"),
+        ({"model": "gibbs"}, "model must be a CuspFactorAnalysis"),
+    ):
+        with pytest.raises(InputError, match=message):
+            cuspfa.anndata.fit(adata, **settings)
+    with pytest.raises(InputError, match="adata must be an AnnData object"):
+        cuspfa.anndata.fit(np.ones((3, 3)))
+    path = tmp_path / "cells.h5ad"
+    adata.write_h5ad(path)
+    backed = anndata.read_h5ad(path, backed="r")
+    with pytest.raises(InputError, match="backed by a file"):
+        cuspfa.anndata.fit(backed)
+    backed.file.close()
