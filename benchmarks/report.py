@@ -18,6 +18,7 @@ ORDER = (
     "optimum",
     "real",
     "heldout",
+    "crossval",
     "defaults",
     "noise",
     "scaling",
