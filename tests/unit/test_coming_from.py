@@ -1,0 +1,268 @@
+"""The figures on the pages for users of scikit-learn, psych and factor_analyzer."""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.decomposition import FactorAnalysis
+
+from cuspfa import CuspFactorAnalysis, CuspPrior, GaussianSlab, datasets
+
+DOCS = Path(__file__).parents[2] / "docs"
+SKLEARN, PSYCH = (
+    (DOCS / f"coming_from_{name}.md").read_text(encoding="utf-8") for name in ("sklearn", "psych")
+)
+BFI = datasets.load_bfi(subset="items")
+X = BFI.data[~np.isnan(BFI.data).any(axis=1)]
+R = np.corrcoef(X, rowvar=False)
+PRINTED_AS_WELL = 1e-6
+"""Beyond half a unit of the last digit: a value on the edge may be rounded either way."""
+
+
+@pytest.fixture(scope="module")
+def five():
+    return CuspFactorAnalysis(n_factors=5).fit(X)
+
+
+# --- reading the pages ---
+
+
+def table(page, header):
+    """Names of the rows and numbers of the table whose header line this is."""
+    lines = page[page.index(f"{header}\n") :].split("\n\n")[0].splitlines()[2:]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    numbers = np.array([[float(cell.replace("−", "-")) for cell in row[1:]] for row in cells])
+    return [row[0] for row in cells], numbers
+
+
+def row(page, label):
+    """The numbers of the one table row with this label."""
+    (line,) = re.findall(rf"^\| {re.escape(label)} \|(.*)\|$", page, re.MULTILINE)
+    return np.array([float(cell.replace("−", "-")) for cell in line.split("|")])
+
+
+def words(page):
+    """The page on one line, so that a sentence is found however it is wrapped."""
+    return " ".join(page.split())
+
+
+def communalities(loadings):
+    return np.sum(loadings**2, axis=1)
+
+
+def items_and_communalities():
+    items, numbers = table(PSYCH, "| item | minres | ml | cuspfa |")
+    assert items == BFI.feature_names
+    return dict(zip(("minres", "ml", "cuspfa"), numbers.T, strict=True))
+
+
+def printed_loadings():
+    names = [f"{who} {k}" for who in ("ml", "cuspfa") for k in range(1, 6)]
+    items, numbers = table(PSYCH, "| item | " + " | ".join(names) + " |")
+    assert items == BFI.feature_names
+    return numbers[:, :5], numbers[:, 5:]
+
+
+def assert_printed(printed, fresh, digits):
+    """Equal to the digits shown; the message has what the page should say."""
+    wrong = np.abs(printed - fresh) > 0.5 * 10.0**-digits + PRINTED_AS_WELL
+    with np.printoptions(precision=digits, suppress=True, floatmode="fixed", threshold=10_000):
+        assert not wrong.any(), f"the page should say\n{fresh}"
+
+
+# --- the same figures by other means ---
+
+
+def principal_axes_like(loadings, like):
+    u, s, _ = np.linalg.svd(loadings, full_matrices=False)
+    return u * s * np.sign(np.sum(u * like, axis=0))
+
+
+def ml_loadings(k):
+    standardised = (X - X.mean(axis=0)) / X.std(axis=0)
+    model = FactorAnalysis(k, svd_method="lapack", tol=1e-8, max_iter=10_000).fit(standardised)
+    return model.components_.T
+
+
+def minres_loadings(k):
+    """Iterated principal factors, which have the same fixed point as minres."""
+    h = 1 - 1 / np.diag(np.linalg.inv(R))
+    for _ in range(2000):
+        values, vectors = np.linalg.eigh(R - np.diag(1 - h))
+        loadings = vectors[:, -k:] * np.sqrt(values[-k:])
+        before, h = h, communalities(loadings)
+        if np.abs(h - before).max() < 1e-9:
+            return loadings
+    raise AssertionError("principal factor iterations have not settled")
+
+
+def congruence(a, b):
+    return np.sum(a * b, axis=0) / np.sqrt(np.sum(a**2, axis=0) * np.sum(b**2, axis=0))
+
+
+# --- our columns ---
+
+
+def test_our_communalities_are_those_of_a_fresh_fit(five):
+    printed = items_and_communalities()["cuspfa"]
+    assert_printed(printed, communalities(five.loadings_), 3)
+    with pytest.raises(AssertionError, match="the page should say"):
+        assert_printed(printed, communalities(CuspFactorAnalysis(n_factors=4).fit(X).loadings_), 3)
+
+
+def test_our_loadings_are_those_of_a_fresh_fit(five):
+    _, printed = printed_loadings()
+    assert_printed(printed, five.loadings_, 3)
+    swapped = five.loadings_[:, [0, 1, 2, 4, 3]]
+    with pytest.raises(AssertionError, match="the page should say"):
+        assert_printed(printed, swapped, 3)
+
+
+# --- the columns of factor_analyzer ---
+
+
+def test_ml_columns_are_maximum_likelihood_by_scikit_learn(five):
+    printed, (loadings, _) = items_and_communalities()["ml"], printed_loadings()
+    fresh = ml_loadings(5)
+    assert_printed(printed, communalities(fresh), 3)
+    assert_printed(loadings, principal_axes_like(fresh, five.loadings_), 3)
+    assert np.abs(printed - communalities(ml_loadings(4))).max() > 0.1
+
+
+def test_minres_column_is_that_of_principal_factor_iterations():
+    printed = items_and_communalities()
+    fresh = communalities(minres_loadings(5))
+    assert_printed(printed["minres"], fresh, 3)
+    assert np.abs(printed["ml"] - fresh).max() > 0.05
+    assert np.abs(printed["minres"] - communalities(minres_loadings(4))).max() > 0.1
+
+
+def test_the_figures_of_agreement(five):
+    ours = five.loadings_
+    ml, minres = (principal_axes_like(f(5), ours) for f in (ml_loadings, minres_loadings))
+    solutions = {"cuspfa": ours, "ml": ml, "minres": minres}
+    for name, loadings in solutions.items():
+        shares = np.mean(loadings**2, axis=0)
+        assert_printed(row(PSYCH, f"share of variance, {name}"), shares, 4)
+    for first, second in (("cuspfa", "ml"), ("cuspfa", "minres"), ("minres", "ml")):
+        a, b = solutions[first], solutions[second]
+        pair = f"{first} with {second}"
+        assert_printed(row(PSYCH, f"congruence, {pair}"), congruence(a, b), 5)
+        of = " of loadings" if pair == "cuspfa with ml" else ""
+        largest = np.abs(a - b).max(axis=0)
+        assert_printed(row(PSYCH, f"largest difference{of}, {pair}"), largest, 4)
+    for first, second in (("minres", "ml"), ("cuspfa", "minres"), ("cuspfa", "ml")):
+        h = communalities(solutions[first]) - communalities(solutions[second])
+        item = BFI.feature_names[np.argmax(np.abs(h))]
+        mean = f"{h.mean():.4f}".replace("-", "−")
+        line = f"| {first} − {second} | {np.abs(h).max():.3f} ({item}) | {mean} |"
+        assert line in PSYCH, line
+
+
+# --- sentences ---
+
+
+def test_where_the_differences_come_from(five):
+    text, ml = words(PSYCH), communalities(ml_loadings(5))
+    h = communalities(five.loadings_)
+    spread = five.posterior_.loadings.row_variance  # the engine saw columns of unit variance
+    assert np.all(h < ml)
+    assert f"smaller than those of ml, by {np.mean(ml - h):.4f} on average" in text
+    assert f"explains nothing of it: {np.mean(spread):.4f} of a unit variance" in text
+    assert f"this is the rest, {np.mean(ml - h - spread):.4f}." in text
+    wide = CuspFactorAnalysis(n_factors=5, prior=CuspPrior(slab=GaussianSlab(100.0))).fit(X)
+    above = np.mean(communalities(wide.loadings_) - ml)
+    assert f"the communalities are {above:.4f} above those of ml" in text
+    minres = communalities(minres_loadings(5))
+    j = BFI.feature_names.index("N2")
+    assert f"N2 has a communality of {minres[j]:.3f} by minres and {ml[j]:.3f} by ml." in text
+
+
+def test_uniquenesses_and_scores(five):
+    own = five.noise_variance_ / np.diag(five.get_covariance())
+    np.testing.assert_allclose(1 - communalities(five.loadings_), own, rtol=1e-12)
+    z = (X - X.mean(axis=0)) / X.std(axis=0)
+    there, here = z @ np.linalg.solve(R, five.loadings_), five.transform(X)
+    lowest = min(np.corrcoef(there[:, k], here[:, k])[0, 1] for k in range(5))
+    assert lowest >= 0.99999
+    assert "the two kinds correlate 0.99999 or better in every factor" in words(PSYCH)
+    between = np.corrcoef(here, rowvar=False) - np.eye(5)
+    assert f"their largest correlation is {np.abs(between).max():.2f}, there it is 0" in words(
+        SKLEARN
+    )
+    ml = FactorAnalysis(5, svd_method="lapack", tol=1e-8).fit_transform(X)
+    assert np.abs(np.corrcoef(ml, rowvar=False) - np.eye(5)).max() < 0.001
+
+
+def test_shares_and_residuals_in_the_text():
+    first, others = re.findall(r"together ([\d.]+) %, the others ([\d.]+) %\n", PSYCH)[-1]
+    assert f"they explain {others} % of the variance, the first five {first} %" in words(PSYCH)
+    _, loadings = printed_loadings()
+    left = np.triu(R - loadings @ loadings.T, 1)
+    assert np.unravel_index(np.argmax(np.abs(left)), left.shape) == (0, 1)
+    assert round(abs(left[0, 1]) * np.sqrt(len(X))) == 6
+    assert "the largest (A1 with A2) is six times that" in words(PSYCH)
+
+
+def test_units_and_factors_too_many(five):
+    times = X * np.where(np.arange(25) == 3, 100.0, 1.0)
+    other = CuspFactorAnalysis(n_factors=5).fit(times)
+    np.testing.assert_allclose(other.loadings_, five.loadings_, atol=1e-9)
+    np.testing.assert_allclose(other.transform(times), five.transform(X), atol=1e-9)
+    np.testing.assert_allclose(other.components_[:, 3], 100 * five.components_[:, 3], rtol=1e-9)
+
+    eleven = CuspFactorAnalysis(n_factors=11).fit(X)
+    assert eleven.n_factors_ == 11
+    assert np.sum(np.abs(eleven.loadings_).max(axis=0) < 1e-6) == 2
+    assert "With `n_factors=11` on these data that happens to two." in words(SKLEARN)
+
+
+def test_both_pages_tell_the_same_held_out_densities():
+    for k, said in ((5, "40.567"), (10, "40.372")):
+        assert f"n_factors {k:2}  tol 0.05  held-out log density -{said}" in SKLEARN
+        assert f"−{said}" in PSYCH
+
+
+# --- what the code prints ---
+
+NUMBER = re.compile(r"-?\d+(?:\.\d*)?")
+BLOCKS = [
+    pytest.param(code, text, id=f"{name}-{place}")
+    for name, page in (("sklearn", SKLEARN), ("psych", PSYCH))
+    for place, (code, text) in enumerate(
+        re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", page, re.DOTALL)
+    )
+]
+
+
+def same_output(said, got):
+    """The same words, whole numbers alike, others to one unit of the last digit shown."""
+    if NUMBER.sub("#", said).split() != NUMBER.sub("#", got).split():
+        return False
+    pairs = zip(NUMBER.findall(said), NUMBER.findall(got), strict=True)
+    digits = ((a, b, len(a.partition(".")[2])) for a, b in pairs)
+    return all(
+        abs(float(a) - float(b)) <= (1.01 * 10.0**-d if "." in a else 0) for a, b, d in digits
+    )
+
+
+@pytest.mark.parametrize(("code", "text"), BLOCKS)
+def test_code_prints_what_the_page_shows(code, text):
+    got = io.StringIO()
+    with contextlib.redirect_stdout(got):
+        exec(compile(code, "page", "exec"), {})
+    assert same_output(text, got.getvalue()), got.getvalue()
+
+
+def test_same_output_sees_a_difference():
+    assert same_output("5 factors  0.127 [5. ]", "5 factors 0.128 [5. ]")
+    for other in ("6 factors 0.127 [5. ]", "5 factors 0.130 [5. ]", "5 columns 0.127 [5. ]"):
+        assert not same_output("5 factors 0.127 [5. ]", other)
+
+
+def test_the_noise_variances_in_the_text_are_those_printed():
+    there, here = re.findall(r"mean noise variance: there (\S+), here (\S+)\n", SKLEARN)[-1]
+    assert f"(above: {here} against {there})" in words(SKLEARN)
