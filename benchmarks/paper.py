@@ -22,7 +22,9 @@ def paper() -> list[dict[str, Any]]:
     runs = []
     for seed in range(20):
         model = search(data, seed)
-        draws = model.posterior_.draw(2000, random_state=np.random.default_rng([seed, 1]))
+        draws = model.posterior_.draw(
+            2000, random_state=np.random.default_rng([seed, 1]), mean_field=True
+        )
         runs.append(
             {
                 "seed": seed,

@@ -1,10 +1,14 @@
-"""BLAS threads: the only process-wide setting that cuspfa touches, and only around a fit."""
+"""BLAS threads: the only process-wide setting that cuspfa touches.
+
+It does so around a fit and around the products with new rows, and puts back what it found.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 
 from threadpoolctl import ThreadpoolController
 
@@ -31,7 +35,7 @@ def one_blas_thread(size: int) -> Iterator[None]:
         return
     with _lock:
         if _holders == 0:
-            _limiter = ThreadpoolController().limit(limits=1, user_api="blas")
+            _limiter = _controller().limit(limits=1, user_api="blas")
         _holders += 1
     try:
         yield
@@ -41,3 +45,13 @@ def one_blas_thread(size: int) -> Iterator[None]:
             if _holders == 0:
                 _limiter.restore_original_limits()  # type: ignore[attr-defined]
                 _limiter = None
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    """The BLAS libraries of this process, looked for once.
+
+    To look takes milliseconds, more than the scores of a row. NumPy's and SciPy's are loaded by
+    then, and a library that comes later is none that we call.
+    """
+    return ThreadpoolController()

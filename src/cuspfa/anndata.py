@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from cuspfa._checks import must_be
 from cuspfa._types import BoolArray
 from cuspfa.data.checks import check_rows
-from cuspfa.errors import InputError
+from cuspfa.errors import DataError, InputError
 from cuspfa.estimator import CuspFactorAnalysis
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ def fit(
 ) -> CuspFactorAnalysis:
     """Fit to an AnnData object in memory and write the result into it.
 
+    Needs the package anndata: `pip install 'cuspfa[anndata]'`.
+
     Written are `obsm["X_cusp"]` (cells × factors: scores), `varm["cusp_loadings"]` (genes ×
     factors: loadings on the correlation scale) and `uns["cusp"]` (a dictionary of plain values
     that `write_h5ad` accepts). Nothing is written unless the fit succeeds.
@@ -37,7 +40,8 @@ def fit(
     layer : str or None, default=None
         The layer to use; None means `adata.X`.
     mask_var : str, mask or None, default=None
-        Genes to use: a boolean column of `adata.var` (such as "highly_variable"), or a mask.
+        Genes to use: a boolean column of `adata.var` (such as "highly_variable"), or a mask, one
+        value a gene. A pandas Series is brought into the order of `adata.var_names` by its index.
         The others have loadings of zero, as in scanpy. None means all genes.
     model : CuspFactorAnalysis or None, default=None
         The estimator to fit, with its settings; None means `CuspFactorAnalysis()`.
@@ -57,14 +61,12 @@ def fit(
     >>> adata.obsm["X_cusp"].shape, adata.varm["cusp_loadings"].shape
     ((100, 2), (12, 2))
     """
-    for name in ("obsm", "varm", "uns", "layers", "var_names"):
-        if not hasattr(adata, name):
-            raise must_be("adata", "an AnnData object", type(adata).__name__)
-    if getattr(adata, "isbacked", False):
-        raise InputError("adata must be in memory. Got one backed by a file: call .to_memory().")
-    if layer is not None and layer not in adata.layers:
+    _check_adata(adata)
+    if layer is not None and not (isinstance(layer, str) and layer in adata.layers):
         known = ", ".join(map(repr, adata.layers)) or "none"
-        raise InputError(f"layer must be one of adata.layers ({known}). Got {layer!r} instead.")
+        raise InputError(
+            f"layer must be None or one of adata.layers ({known}). Got {layer!r} instead."
+        )
     model = CuspFactorAnalysis() if model is None else model
     if not isinstance(model, CuspFactorAnalysis):
         raise must_be("model", "a CuspFactorAnalysis or None", model)
@@ -72,9 +74,15 @@ def fit(
     if values is None:
         raise InputError("adata.X is empty. Say which layer to use.")
     used = _mask(adata, mask_var)
-    genes = [str(name) for name in adata.var_names[used]]
+    names = adata.var_names[used]
+    if not names.is_unique:
+        raise DataError(
+            "adata.var_names must be different. Got "
+            f"{names[names.duplicated()][0]!r} more than once: call adata.var_names_make_unique()."
+        )
+    genes = [str(name) for name in names]
     rows = values if used.all() else values[:, used]
-    model._fit_named(rows, genes)
+    model._fit_rows(rows, genes)
     loadings = np.zeros((adata.n_vars, model.n_factors_))
     loadings[used] = model.loadings_
     adata.obsm["X_cusp"] = model._marginal().scores(check_rows(rows).rows)
@@ -101,6 +109,14 @@ def fit(
     return model
 
 
+def _check_adata(adata: Any) -> None:
+    if not all(hasattr(adata, name) for name in ("obsm", "varm", "uns", "layers", "var_names")):
+        hint = "" if find_spec("anndata") else ", which needs pip install 'cuspfa[anndata]'"
+        raise must_be("adata", f"an AnnData object{hint}", type(adata).__name__)
+    if getattr(adata, "isbacked", False):
+        raise InputError("adata must be in memory. Got one backed by a file: call .to_memory().")
+
+
 def _mask(adata: AnnData, mask_var: Any) -> BoolArray:
     if mask_var is None:
         return np.ones(adata.n_vars, dtype=bool)
@@ -111,6 +127,14 @@ def _mask(adata: AnnData, mask_var: Any) -> BoolArray:
                 f"mask_var must be a column of adata.var ({known}). Got {mask_var!r} instead."
             )
         mask_var = adata.var[mask_var]
+    elif hasattr(mask_var, "reindex"):  # a pandas Series, whose index says which gene is meant
+        genes, given = adata.var_names, mask_var.index
+        if not (given.is_unique and len(given) == len(genes) and genes.isin(given).all()):
+            raise InputError(
+                "mask_var must have adata.var_names as its index. Got other names instead; if its "
+                "values are in the order of the genes, pass mask_var.to_numpy()."
+            )
+        mask_var = mask_var.reindex(genes)
     mask = np.asarray(mask_var)
     if mask.dtype != bool or mask.shape != (adata.n_vars,):
         raise InputError(

@@ -109,8 +109,14 @@ class Noise(NamedTuple):
 
     @property
     def variance(self) -> Array:
-        """E[σ²_j]; where it does not exist (A_j ≤ 1, two or three rows) 1/E[1/σ²_j]."""
-        return np.asarray(self.rate / np.where(self.shape > 1.0, self.shape - 1.0, self.shape))
+        """E[σ²_j] = B_j / (A_j − 1) where A_j ≥ 2, which five rows are enough for.
+
+        Just above A_j = 1 the expectation grows without bound, and an estimate of it would be
+        many times the variance of the data; from there down it does not exist. Up to A_j = 1 this
+        is 1/E[1/σ²_j] = B_j / A_j, and between the two B_j: the divisor never falls as rows are
+        added, and does not jump.
+        """
+        return np.asarray(self.rate / np.maximum(self.shape - 1.0, np.minimum(self.shape, 1.0)))
 
 
 def update_loadings(

@@ -12,13 +12,15 @@ import io
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils import Bunch
 
+from cuspfa._checks import generator, one_of, positive, whole
+from cuspfa._types import RandomState
 from cuspfa.errors import DataError, InputError
 
 __all__ = ["Simulation", "load_bfi", "simulate"]
@@ -149,7 +151,7 @@ def simulate(
     strength: float = 1.0,
     noise: float | tuple[float, float] | npt.ArrayLike = (0.3, 1.0),
     mean: float | npt.ArrayLike = 0.0,
-    random_state: int | np.random.Generator | None = None,
+    random_state: RandomState = None,
 ) -> Simulation:
     """Draw data from a factor model with known loadings.
 
@@ -176,7 +178,7 @@ def simulate(
         one number per column (for p = 2, as a list or an array).
     mean : float or array-like of shape (p,), default=0.0
         Column means.
-    random_state : int, numpy.random.Generator or None, default=None
+    random_state : None, int, numpy.random.Generator or numpy.random.RandomState
         Seed or generator. The same seed gives the same result; None gives a new one each time.
 
     Returns
@@ -196,15 +198,11 @@ def simulate(
     >>> sim.covariance.shape
     (10, 10)
     """
-    n = _integer("n", n, least=1)
-    p = _integer("p", p, least=1)
-    k = _integer("n_factors", n_factors, least=0)
-    if design not in get_args(Design):
-        options = ", ".join(map(repr, get_args(Design)))
-        raise InputError(f"design must be one of {options}. Got {design!r} instead.")
-    if not (_is_number(strength) and 0 < strength < np.inf):
-        raise InputError(f"strength must be a finite number above 0. Got {strength!r} instead.")
-    rng = _generator(random_state)
+    n, p = whole("n", n, 1), whole("p", p, 1)
+    k = whole("n_factors", n_factors, 0)
+    one_of("design", design, get_args(Design))
+    strength = positive("strength", strength)
+    rng = generator(random_state)
     means = _per_column("mean", mean, p)
 
     loadings = strength * _loadings(rng, p, k, design)
@@ -262,22 +260,3 @@ def _per_column(name: str, value: object, p: int, hint: str = "") -> FloatArray:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def _integer(name: str, value: object, *, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise InputError(f"{name} must be an integer, at least {least}. Got {value!r} instead.")
-    return int(value)
-
-
-def _generator(random_state: object) -> np.random.Generator:
-    if isinstance(random_state, np.random.Generator):
-        return random_state
-    if random_state is None:
-        return np.random.default_rng()
-    if isinstance(random_state, bool) or not isinstance(random_state, Integral) or random_state < 0:
-        raise InputError(
-            "random_state must be None, a non-negative integer or a numpy.random.Generator. "
-            f"Got {random_state!r} instead."
-        )
-    return np.random.default_rng(int(random_state))

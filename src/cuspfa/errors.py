@@ -1,5 +1,11 @@
 """Everything cuspfa raises or warns about: one root each, children by stage."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cuspfa._convergence import ConvergenceWarning as ConvergenceWarning
+
 
 class CuspError(Exception):
     """Root of all errors raised by cuspfa."""
@@ -21,5 +27,7 @@ class CuspWarning(UserWarning):
     """Root of all warnings issued by cuspfa."""
 
 
-class ConvergenceWarning(CuspWarning):
-    """A fit stopped before its bound settled; the message says what to raise."""
+def __getattr__(name: str) -> Any:
+    if name == "ConvergenceWarning":  # also one of scikit-learn's, which is slow to load
+        return import_module("cuspfa._convergence").ConvergenceWarning
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

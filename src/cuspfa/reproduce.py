@@ -114,7 +114,9 @@ def _variational(data: Array, method: str, seed: int, n_draws: int, on_stage: St
         random_state=seed,
         callback=callback,
     ).fit(data)
-    draws = model.posterior_.draw(n_draws, random_state=np.random.default_rng([seed, 1]))
+    draws = model.posterior_.draw(
+        n_draws, random_state=np.random.default_rng([seed, 1]), mean_field=True
+    )
     mse = correlation_mse(draws, np.asarray(np.corrcoef(data, rowvar=False)))
     seconds = time.perf_counter() - begin
     return Row(

@@ -152,10 +152,14 @@ class InverseGammaSlab:
         """Log density of (log a, log b) where they are learned, 0 where they are given."""
         if not self.pooled:
             return 0.0
-        u, w = np.log(self.shape), np.log(self.rate)
-        spread = (w - u - np.log(HYPER_SCALE)) / HYPER_SPREAD
-        normal = -0.5 * spread**2 - np.log(HYPER_SPREAD) - 0.5 * LOG_2PI
-        return float(2 * (u + np.log(HYPER_RATE)) - HYPER_RATE * self.shape + normal)
+        return float(_log_hyperprior(np.log(self.shape), np.log(self.rate)))
+
+    def pooled_log_density(self, u: Array, w: Array, energy: Array, p: int) -> Array:
+        """Log density of u = log a and w = log b given energies (B, K) of the columns, (B,)."""
+        a, b = np.exp(u), np.exp(w)
+        own = a * w - gammaln(a) + gammaln(a + p / 2)
+        logs = np.sum(np.log(b[:, None] + energy / 2), axis=1)
+        return np.asarray(energy.shape[1] * own - (a + p / 2) * logs + _log_hyperprior(u, w))
 
     def learn(self, energy: Array, p: int) -> InverseGammaSlab:
         """One safeguarded Newton step for (log a, log b); cycles repeat it to the optimum."""
@@ -199,6 +203,13 @@ class InverseGammaSlab:
 
 # The weak hyper-prior of a pooled slab, chosen by the table of errors in docs/defaults.md.
 HYPER_RATE, HYPER_SCALE, HYPER_SPREAD = 0.02, 0.2, 1.5
+
+
+def _log_hyperprior(u: Array, w: Array) -> Array:
+    """Log density of u = log a and w = log b."""
+    spread = (w - u - np.log(HYPER_SCALE)) / HYPER_SPREAD
+    normal = -0.5 * spread**2 - np.log(HYPER_SPREAD) - 0.5 * LOG_2PI
+    return np.asarray(2 * (u + np.log(HYPER_RATE)) - HYPER_RATE * np.exp(u) + normal)
 
 
 @dataclass(frozen=True)

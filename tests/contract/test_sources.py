@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from cuspfa import CuspFactorAnalysis, CuspPrior, GaussianSlab, LearnedSlab, Moments
+from cuspfa.data import complete
 from cuspfa.data.arrays import GramMatrix, RowMatrix, SparseMatrix
 from cuspfa.data.complete import prepare_moments, prepare_rows
 from cuspfa.data.source import CompleteSource
@@ -227,6 +228,35 @@ def test_no_copy_of_tall_data_and_one_of_wide():
     )
     assert_allclose(common.scale, common.scale[0])
     assert np.median(common.source.squares) / (len(tall) - 1) == pytest.approx(1.0)
+
+
+def test_sparse_rows_have_a_gram_matrix_only_where_it_is_small(monkeypatch):
+    """30 000 columns of sparse rows would have one of 7 GB, whatever the number of rows."""
+
+    def home(rows):
+        return type(prepare_rows(rows, scaling="columns", flat_mean=True).source._matrix)
+
+    thin = sparse.csr_matrix(sparse_rows(60, 9))
+    assert home(thin) is GramMatrix
+    monkeypatch.setattr(complete, "SMALL_GRAM", 8)
+    assert thin.nnz > 9**2 / 4
+    assert home(thin) is GramMatrix
+    monkeypatch.setattr(complete, "WORTH", 0.01)
+    assert home(thin) is SparseMatrix
+    assert home(sparse.csr_matrix(sparse_rows(12, 30))) is SparseMatrix
+
+
+@pytest.mark.parametrize("settings", FITS.values(), ids=FITS)
+def test_both_homes_of_tall_sparse_rows_give_the_same_fit(monkeypatch, settings):
+    rows = sparse.csr_matrix(sparse_rows(60, 9))
+    gram = CuspFactorAnalysis(**settings, random_state=0).fit(rows)
+    monkeypatch.setattr(complete, "SMALL_GRAM", 0)
+    monkeypatch.setattr(complete, "WORTH", 0)
+    thin = CuspFactorAnalysis(**settings, random_state=0).fit(rows)
+    assert thin.n_factors_ == gram.n_factors_
+    assert thin.lower_bound_ == pytest.approx(gram.lower_bound_, rel=1e-9)
+    assert_allclose(thin.get_covariance(), gram.get_covariance(), rtol=1e-9, atol=1e-9)
+    assert_allclose(thin.transform(rows), gram.transform(rows), atol=1e-7)
 
 
 def test_a_sparse_column_far_from_zero_is_refused():

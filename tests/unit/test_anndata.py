@@ -1,5 +1,7 @@
 """AnnData in, scores and loadings written into it, or nothing."""
 
+import sys
+
 import anndata
 import numpy as np
 import pandas as pd
@@ -9,7 +11,7 @@ from scipy import sparse
 
 import cuspfa.anndata
 from cuspfa import CuspFactorAnalysis, datasets
-from cuspfa.errors import DataError, InputError
+from cuspfa.errors import CuspWarning, DataError, InputError
 
 
 def example(kind=np.asarray):
@@ -65,7 +67,9 @@ def test_nothing_is_written_when_it_fails():
 def test_wrong_arguments(tmp_path):
     adata = example()
     for settings, message in (
-        ({"layer": "raw"}, r"layer must be one of adata.layers \('log'\). Got 'raw'"),
+        ({"layer": "raw"}, r"layer must be None or one of adata.layers \('log'\). Got 'raw'"),
+        ({"layer": 3}, r"one of adata.layers \('log'\). Got 3"),
+        ({"layer": ["log"]}, r"one of adata.layers \('log'\). Got \['log'\]"),
         ({"mask_var": "hv"}, r"column of adata.var \('highly_variable'\). Got 'hv'"),
         ({"mask_var": np.ones(3, bool)}, "for each of 15 genes"),
         ({"mask_var": np.zeros(15, bool)}, "at least one gene"),
@@ -73,11 +77,47 @@ def test_wrong_arguments(tmp_path):
     ):
         with pytest.raises(InputError, match=message):
             cuspfa.anndata.fit(adata, **settings)
-    with pytest.raises(InputError, match="adata must be an AnnData object"):
+    with pytest.raises(InputError, match="adata must be an AnnData object. Got 'ndarray'"):
         cuspfa.anndata.fit(np.ones((3, 3)))
+    for call in (CuspFactorAnalysis().fit, CuspFactorAnalysis().fit(adata.X).transform):
+        with pytest.raises(DataError, match="Got an AnnData object instead: use cuspfa.anndata"):
+            call(adata)
     path = tmp_path / "cells.h5ad"
     adata.write_h5ad(path)
     backed = anndata.read_h5ad(path, backed="r")
     with pytest.raises(InputError, match="backed by a file"):
         cuspfa.anndata.fit(backed)
     backed.file.close()
+
+
+def test_a_mask_with_an_index_is_brought_into_order():
+    adata, wanted = example(), pd.Series(np.arange(15) < 10, index=[f"g{j}" for j in range(15)])
+    cuspfa.anndata.fit(adata, mask_var=wanted[::-1])
+    used = np.any(adata.varm["cusp_loadings"] != 0, axis=1)
+    assert used.tolist() == wanted.tolist()
+    assert used.tolist() != wanted[::-1].tolist()  # what its values alone would have said
+    for other in (wanted.reset_index(drop=True), wanted[:14], wanted.rename({"g0": "g1"})):
+        with pytest.raises(InputError, match=r"adata.var_names as its index.*mask_var.to_numpy"):
+            cuspfa.anndata.fit(adata, mask_var=other)
+
+
+def test_genes_of_the_same_name():
+    adata = example()
+    adata.var_names = ["g0", "g0", *adata.var_names[2:]]
+    with pytest.raises(DataError, match="'g0' more than once: call adata.var_names_make_unique"):
+        cuspfa.anndata.fit(adata)
+    assert not adata.obsm
+    assert cuspfa.anndata.fit(adata, mask_var=np.arange(15) > 0).n_features_in_ == 14
+
+
+def test_without_anndata_the_message_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "anndata", None)
+    with pytest.raises(InputError, match=r"needs pip install 'cuspfa\[anndata\]'"):
+        cuspfa.anndata.fit(np.ones((3, 3)))
+
+
+def test_warnings_point_at_the_call():
+    adata, method = example(), cuspfa.Variational(max_factors=1)
+    with pytest.warns(CuspWarning, match="max_factors") as caught:
+        cuspfa.anndata.fit(adata, model=CuspFactorAnalysis(method=method))
+    assert [one.filename for one in caught] == [__file__]

@@ -218,7 +218,7 @@ def test_inputs_are_not_shared():
         *(("noise", v) for v in ((1.0, 0.3), (0, 1), (0.1, np.inf), ("a", 1), (np.nan, 1), ())),
         *(("noise", v) for v in ([1, 1, 1, 0], [1, 1, 1, np.inf], [1, [2, 3], 1, 1], ["a"] * 4)),
         *(("mean", v) for v in (np.nan, [0.0, 1.0], "0", None, [0, 0, 0, np.inf])),
-        *(("random_state", v) for v in (-1, 1.5, "a", True, np.random.RandomState(0))),
+        *(("random_state", v) for v in (-1, 1.5, "a", True)),
     ],
 )
 def test_bad_arguments_are_named(name, value):

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from cuspfa import CuspPrior, GaussianSlab
 from cuspfa.blocks import Loadings, Noise
 from cuspfa.errors import InputError
 from cuspfa.posterior.draws import Draws, correlation_mse
-from cuspfa.posterior.variational import VariationalPosterior
+from cuspfa.posterior.variational import ScoreLaw, VariationalPosterior
 
 
 def make_posterior(p=4, k=3, seed=0):
@@ -21,9 +22,14 @@ def make_posterior(p=4, k=3, seed=0):
             0.0,
         ),
         Noise(np.full(p, 8.0), rng.uniform(2, 5, size=p)),
+        scores=ScoreLaw(np.eye(k), np.eye(k), 16.0),
         active=np.ones(k),
         expected_active_factors=float(k),
         tail_variance=rng.uniform(0, 0.1, size=p),
+        slab=GaussianSlab(1.0),
+        prior=CuspPrior(),
+        statistics=None,
+        n_rows=16,
         center=rng.normal(size=p),
         scale=rng.uniform(0.5, 2, size=p),
     )
@@ -31,7 +37,7 @@ def make_posterior(p=4, k=3, seed=0):
 
 def test_draws_have_the_moments_of_q():
     posterior = make_posterior()
-    draws = posterior.draw(60_000, random_state=1)
+    draws = posterior.draw(mean_field=True, n_draws=60_000, random_state=1)
     basis, spread, scale = posterior.loadings.basis, posterior.loadings.spread, posterior.scale
     for j in range(4):
         expected = scale[j] ** 2 * (basis * spread[j]) @ basis.T
@@ -49,7 +55,7 @@ def test_draws_have_the_moments_of_q():
 
 def test_expected_covariance_is_the_mean_of_the_draws():
     posterior = make_posterior()
-    omega = posterior.draw(60_000, random_state=2).covariance
+    omega = posterior.draw(mean_field=True, n_draws=60_000, random_state=2).covariance
     error = 4.5 * omega.std(axis=0) / np.sqrt(len(omega))
     assert np.all(np.abs(omega.mean(axis=0) - posterior.covariance) < error)
     plugged_in = posterior.mean_loadings @ posterior.mean_loadings.T
@@ -58,7 +64,7 @@ def test_expected_covariance_is_the_mean_of_the_draws():
 
 
 def test_covariance_and_correlation_are_as_defined():
-    draws = make_posterior().draw(5, random_state=3)
+    draws = make_posterior().draw(mean_field=True, n_draws=5, random_state=3)
     for i in range(5):
         omega = draws.loadings[i] @ draws.loadings[i].T + np.diag(draws.noise_variance[i])
         assert_allclose(draws.covariance[i], omega)
@@ -67,7 +73,7 @@ def test_covariance_and_correlation_are_as_defined():
 
 
 def test_mse_is_the_papers_formula():
-    draws = make_posterior().draw(250, random_state=4)
+    draws = make_posterior().draw(mean_field=True, n_draws=250, random_state=4)
     target = np.corrcoef(np.random.default_rng(5).normal(size=(9, 4)), rowvar=False)
     total = 0.0
     for j in range(4):
@@ -77,7 +83,7 @@ def test_mse_is_the_papers_formula():
 
 
 def test_batches_are_the_same_draws():
-    draws = make_posterior().draw(25, random_state=6)
+    draws = make_posterior().draw(mean_field=True, n_draws=25, random_state=6)
     parts = list(draws.batches(10))
     assert [len(part) for part in parts] == [10, 10, 5]
     assert_allclose(np.concatenate([part.loadings for part in parts]), draws.loadings)
@@ -85,8 +91,11 @@ def test_batches_are_the_same_draws():
 
 def test_same_seed_same_draws():
     posterior = make_posterior()
-    a, b = posterior.draw(3, random_state=7), posterior.draw(3, random_state=7)
+    a, b = (
+        posterior.draw(mean_field=True, n_draws=3, random_state=7),
+        posterior.draw(mean_field=True, n_draws=3, random_state=7),
+    )
     assert np.array_equal(a.loadings, b.loadings)
     assert isinstance(a, Draws)
     with pytest.raises(InputError, match=r"n_draws must be a whole number not below 1\. Got 0"):
-        posterior.draw(0)
+        posterior.draw(mean_field=True, n_draws=0)

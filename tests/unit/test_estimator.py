@@ -2,11 +2,13 @@
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import sklearn
 from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.base import clone
@@ -20,11 +22,15 @@ from cuspfa import (
     GaussianSlab,
     InverseGammaSlab,
     LearnedSlab,
+    Moments,
     Variational,
+    _threads,
     datasets,
     sensitivity,
 )
+from cuspfa.blocks import Noise
 from cuspfa.errors import ConvergenceWarning, CuspWarning, DataError, InputError
+from cuspfa.posterior.axes import principal_axes
 from cuspfa.variational import search as search_module
 from cuspfa.variational import starts
 from cuspfa.variational.method import most_identified
@@ -36,6 +42,11 @@ BFI = datasets.load_bfi(subset="paper").data
 
 def fit(data=X, **settings):
     return CuspFactorAnalysis(random_state=0, **settings).fit(data)
+
+
+def told(message):
+    """Expect this warning, or none: the test settings make errors of unexpected ones."""
+    return nullcontext() if message is None else pytest.warns(CuspWarning, match=message)
 
 
 def test_finds_the_true_number_of_factors_and_covariance():
@@ -147,6 +158,29 @@ def test_loadings_are_principal_axes_in_order_with_a_sign_rule():
     assert np.all(np.sum(loadings**2, axis=1) < 1)  # communalities
 
 
+def equicorrelated(signs, n=200, r=0.6):
+    """Moments in which all loadings of the one factor have the same size."""
+    p = len(signs)
+    correlation = (r * np.ones((p, p)) + (1 - r) * np.eye(p)) * np.outer(signs, signs)
+    return Moments.from_correlation(correlation, n=n)
+
+
+@pytest.mark.parametrize("signs", [(1, -1), (-1, 1), (1, -1, 1, -1, -1), (-1, 1, 1)], ids=str)
+def test_equally_large_loadings_leave_no_sign_to_rounding_error(signs):
+    model = CuspFactorAnalysis(n_factors=1).fit_moments(equicorrelated(signs))
+    assert_allclose(model.loadings_[:, 0] / model.loadings_[0, 0], np.array(signs) * signs[0])
+    assert model.loadings_[0, 0] > 0
+    rng = np.random.default_rng(0)
+    exact = np.array([signs], dtype=float).T * 0.7
+    for _ in range(20):
+        shaken = exact * (1 + 1e-12 * rng.normal(size=exact.shape))
+        assert principal_axes(shaken)[0, 0] > 0
+    # Negative control: a loading that is larger for certain has the sign, though not the first.
+    exact[-1] *= 1.001
+    assert principal_axes(exact)[-1, 0] > 0
+    assert np.sign(principal_axes(exact)[0, 0]) == signs[0] * signs[-1]
+
+
 def test_expected_covariance_splits_into_mean_loadings_and_noise():
     model = fit()
     mean = model.posterior_.mean_loadings
@@ -200,8 +234,32 @@ def test_small_and_wide_data(shape):
     assert np.all(np.linalg.eigvalsh(model.get_covariance()) > 0)
 
 
+@pytest.mark.parametrize("n", [2, 3, 4, 5, 6, 10])
+def test_noise_of_a_handful_of_rows_is_of_the_size_of_their_variance(n):
+    """With three rows the expectation under q is ten times what was seen."""
+    data = np.random.default_rng(n).normal(size=(n, 1))
+    model = fit(data, n_factors=0)
+    ratio = model.noise_variance_[0] / data.var(ddof=1)
+    assert 0.8 < ratio < 2
+    law = model.posterior_.noise
+    if n == 3:  # negative control
+        assert law.rate[0] / (law.shape[0] - 1) > 9
+    if n >= 5:
+        assert_allclose(law.variance, law.rate / (law.shape - 1))
+
+
+def test_noise_variance_falls_as_its_shape_rises():
+    shapes = np.linspace(0.1, 6, 600)
+    values = Noise(shapes, np.ones(600)).variance
+    assert np.all(np.diff(values) <= 0)
+    assert np.abs(np.diff(values[shapes > 0.5])).max() < 0.05  # no jump
+    assert_allclose(values[shapes < 1], 1 / shapes[shapes < 1])
+    assert_allclose(values[shapes > 2], 1 / (shapes[shapes > 2] - 1))
+
+
 def test_max_factors():
-    with pytest.warns(CuspWarning, match="as max_factors=1 allows.*Raise max_factors") as caught:
+    said = r"as max_factors=1 allows.*Raise max_factors: method=Variational\(max_factors=2\)"
+    with pytest.warns(CuspWarning, match=said) as caught:
         model = fit(method=Variational(max_factors=1))
     assert len(caught) == 1
     assert model.n_factors_ == 1
@@ -215,7 +273,8 @@ def test_max_factors():
 
 @pytest.mark.parametrize("k", [0, 1, 3, 8])
 def test_the_number_of_factors_may_be_given(k):
-    model = fit(n_factors=k)
+    with told("6 of them have no loadings.*the data support 2 of these" if k == 8 else None):
+        model = fit(n_factors=k)
     assert model.n_factors_ == k
     assert model.loadings_.shape == (8, k)
     assert [entry.n_factors for entry in model.search_] == [k]
@@ -227,8 +286,10 @@ def test_the_number_of_factors_may_be_given(k):
 def test_a_given_number_far_behind_the_best_is_what_one_gets():
     """On 5000 rows two factors are thousands of nats behind three; this once gave three."""
     data = datasets.simulate(5000, 12, 3, random_state=5).X
-    for k in range(5):
-        assert fit(data, n_factors=k).n_factors_ == k
+    for k in range(6):
+        said = f"n_factors={k} was asked for.*{k - 3} of them ha.*support 3 of these"
+        with told(said if k > 3 else None):
+            assert fit(data, n_factors=k).n_factors_ == k
 
 
 def test_no_more_factors_than_can_be_told_apart():
@@ -241,6 +302,18 @@ def test_no_more_factors_than_can_be_told_apart():
         size=(100, 2), scale=0.2
     )
     assert fit(pair).n_factors_ == 1
+
+
+def test_more_factors_than_columns_can_tell_apart_are_told_of():
+    rng = np.random.default_rng(0)
+    two = rng.normal(size=(1000, 2))
+    pairs = np.c_[two, two] + 0.3 * rng.normal(size=(1000, 4))
+    with pytest.warns(CuspWarning, match=r"no more than 1 can be told apart.*max_factors=2"):
+        assert fit(pairs).n_factors_ == 1
+    with pytest.warns(CuspWarning, match="max_factors=2 allows"):
+        assert fit(pairs, method=Variational(max_factors=2)).n_factors_ == 2
+    one = rng.normal(size=(1000, 1)) + 0.5 * rng.normal(size=(1000, 4))
+    assert fit(one).n_factors_ == 1  # negative control: at the bound, and nothing is left over
 
 
 def test_a_given_number_that_a_finite_spike_does_not_accept():
@@ -268,10 +341,24 @@ def test_search_keeps_the_curve():
 
 
 def test_a_run_that_does_not_converge_says_so():
-    with pytest.warns(ConvergenceWarning, match="raise max_iter"):
+    said = r"stopped at max_iter=2 cycles.*raise max_iter: method=Variational\(max_iter=4\)"
+    with pytest.warns(ConvergenceWarning, match=said) as caught:
         model = fit(n_factors=2, method=Variational(max_iter=2, tol=1e-9))
     assert not model.converged_
     assert model.n_iter_ == 2
+    assert issubclass(caught[0].category, sklearn.exceptions.ConvergenceWarning)
+    assert issubclass(caught[0].category, CuspWarning)
+    assert pickle.loads(pickle.dumps(ConvergenceWarning)) is ConvergenceWarning
+
+
+def test_one_fit_gives_one_warning():
+    data = np.column_stack([X, np.arange(150) == 7])
+    with pytest.warns(ConvergenceWarning) as caught:
+        fit(data, method=Variational(max_factors=1, max_iter=2, tol=1e-9))
+    (one,) = caught
+    message = str(one.message)
+    for part in ("column 8 is nearly constant", "as max_factors=1 allows", "max_iter=2"):
+        assert part in message
 
 
 def test_callback_hears_of_every_cycle():
@@ -281,6 +368,40 @@ def test_callback_hears_of_every_cycle():
     assert heard[-1].lower_bound == pytest.approx(model.lower_bound_, abs=0.01)
     best = [at.best_lower_bound for at in heard]
     assert best == sorted(best)
+
+
+def test_a_failed_refit_changes_nothing():
+    """Not even the names of columns; Ctrl-C after a first run changes everything together."""
+    frame = pd.DataFrame(X, columns=list("abcdefgh"))
+    model = CuspFactorAnalysis().fit(frame)
+    before = {name: value for name, value in vars(model).items() if name.endswith("_")}
+
+    def boom(at):
+        raise RuntimeError("boom")
+
+    with pytest.raises(InputError, match="random_state"):
+        model.set_params(random_state="bad").fit(X[:, :5])
+    with pytest.raises(RuntimeError, match="boom"):
+        model.set_params(random_state=0, method=Variational(callback=boom)).fit(X[:, :5])
+    with pytest.raises(InputError, match="constant"):
+        model.fit(np.ones((9, 3)))
+    after = {name: value for name, value in vars(model).items() if name.endswith("_")}
+    assert after.keys() == before.keys()
+    assert all(after[name] is before[name] for name in before)
+    assert model.transform(frame).shape == (150, 2)
+
+    calls = []
+
+    def press(at):
+        calls.append(at)
+        if len(calls) == 12:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        model.set_params(method=Variational(callback=press)).fit(X[:, :5])
+    assert model.n_features_in_ == len(model.mean_) == 5
+    assert not hasattr(model, "feature_names_in_")
+    assert model.transform(X[:, :5]).shape == (150, model.n_factors_)
 
 
 def test_ctrl_c_leaves_the_best_state_so_far():
@@ -339,6 +460,18 @@ def test_fits_in_threads_agree_and_leave_blas_as_it_was():
     for result in results:
         assert np.array_equal(result, expected)
     assert threads() == before
+
+
+def test_libraries_are_looked_for_once(monkeypatch):
+    """To look took 4 ms, and the scores of a row a tenth of that."""
+    looked = []
+    controller = _threads.ThreadpoolController
+    monkeypatch.setattr(_threads, "ThreadpoolController", lambda: looked.append(1) or controller())
+    _threads._controller.cache_clear()
+    model = fit()
+    for _ in range(3):
+        model.transform(X[:1])
+    assert len(looked) == 1
 
 
 def test_sensitivity_to_the_prior():
@@ -475,8 +608,11 @@ TEXT = pd.DataFrame({"age": X[:, 0], "name": ["a"] * len(X)})
         (pd.DataFrame({"a": pd.Categorical(["x", "y", "x"])}), r"column 'a' .*not numeric"),
         (pd.DataFrame(X[:, :2], columns=["a", "a"]), r"cannot be read.*unique"),
         (np.array([[1, None], [2, {}]], dtype=object), r"column 1 holds"),
-        ("bfi.csv", r"got 'bfi.csv' instead"),
-        (None, r"got None instead"),
+        ("bfi.csv", r"must be a table.*Got 'bfi.csv' instead.$"),
+        (None, r"must be a table.*Got None instead.$"),
+        (3.0, r"must be a table.*Got 3.0 instead.$"),
+        ({"a": [1.0, 2.0]}, r"must be a table.*Got \{'a': \[1.0, 2.0\]\} instead.$"),
+        (X * 1e307, r"column 0 holds values too large"),
     ],
 )
 def test_bad_data(data, message):
@@ -487,28 +623,44 @@ def test_bad_data(data, message):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"method": "gibs"}, "method must be 'variational' or a Variational object. Got 'gibs'"),
-        ({"n_factors": "three"}, "n_factors must be 'auto' or a whole number. Got 'three'"),
-        ({"n_factors": -1}, "n_factors must be a whole number not below 0"),
+        ({"method": "gibs"}, r"'method' parameter of CuspFactorAnalysis must be a str among"),
+        ({"n_factors": "three"}, r"must be a str among \{'auto'\} or an int .* Got 'three'"),
+        ({"n_factors": None}, r"must be a str among \{'auto'\} or an int in .* Got None instead"),
+        ({"n_factors": -1}, r"'n_factors' .* an int in the range \[0, inf\). Got -1 instead"),
         ({"n_factors": 9}, "n_factors must be at most the 8 columns. Got 9"),
-        ({"n_factors": 2.0}, "n_factors must be a whole number"),
-        ({"n_factors": np.array([1, 2])}, "n_factors must be"),
-        ({"n_jobs": 0}, "n_jobs must be None or a whole number other than 0"),
-        ({"n_jobs": "a"}, "n_jobs must be"),
-        ({"prior": 5}, "prior must be None or a CuspPrior"),
-        ({"standardize": "yes"}, "standardize must be True or False"),
-        ({"method": Variational(tol=0)}, "tol must be a positive number. Got 0"),
-        ({"method": Variational(max_iter=0)}, "max_iter must be a whole number not below 1"),
-        ({"method": Variational(n_init=1.5)}, "n_init must be"),
-        ({"method": Variational(max_factors=-1)}, "max_factors must be"),
-        ({"method": Variational(init="best")}, "init must be one of 'spectral', 'random'"),
-        ({"method": Variational(mean="zero")}, "mean must be one of 'flat', 'plugged-in'"),
-        ({"method": Variational(callback=3)}, "callback must be"),
+        ({"n_factors": 2.0}, "'n_factors' .* Got 2.0 instead"),
+        ({"n_factors": True}, "'n_factors' .* must not be True or False"),
+        ({"n_factors": np.array([1, 2])}, "'n_factors' parameter of"),
+        ({"n_jobs": 0}, r"must be None, an int in the range \(-inf, -1\] or .* Got 0 instead"),
+        ({"n_jobs": "a"}, "'n_jobs' parameter of"),
+        ({"n_jobs": True}, "'n_jobs' .* must not be True or False. Got True instead"),
+        ({"prior": 5}, "must be an instance of 'cuspfa.prior.CuspPrior' or None. Got 5"),
+        ({"standardize": "yes"}, "'standardize' .* must be an instance of 'bool'"),
+        ({"random_state": "bad"}, "'random_state' .* must be None, an int .* Got 'bad'"),
+        ({"method": Variational(tol=0)}, "'tol' parameter of Variational must be a float in .* 0 "),
+        ({"method": Variational(tol="x")}, "'tol' parameter of Variational must be .* Got 'x'"),
+        ({"method": Variational(tol=np.inf)}, "'tol' parameter of Variational must be .* Got inf"),
+        ({"method": Variational(tol=np.nan)}, "'tol' parameter of Variational must be .* Got nan"),
+        ({"method": Variational(max_iter=0)}, r"'max_iter' .* in the range \[1, inf\). Got 0"),
+        ({"method": Variational(n_init=1.5)}, "'n_init' parameter of Variational must be an int"),
+        ({"method": Variational(max_factors=-1)}, r"'max_factors' .* \[0, inf\) or None. Got -1"),
+        ({"method": Variational(max_factors=True)}, "'max_factors' .* must not be True or False"),
+        ({"method": Variational(init="best")}, "'init' .* among .* Got 'best'"),
+        ({"method": Variational(score="bic")}, "'score' .* among .* Got 'bic'"),
+        ({"method": Variational(mean="zero")}, "'mean' .* among .* Got 'zero'"),
+        ({"method": Variational(callback=3)}, "'callback' .* must be a callable or None. Got 3"),
     ],
 )
 def test_bad_settings(settings, message):
     with pytest.raises(InputError, match=message):
-        fit(**settings)
+        CuspFactorAnalysis(**settings).fit(X)
+
+
+def test_scikit_learn_can_be_told_not_to_check():
+    with sklearn.config_context(skip_parameter_validation=True):
+        assert fit(n_factors=True).n_factors_ == 1  # refused otherwise
+        assert fit(method=Variational(n_init=1.5)).n_factors_ == 2
+    assert fit(n_jobs=np.int64(1), method=Variational(init="random", n_init=2)).converged_
 
 
 def test_as_published_knows_its_methods():

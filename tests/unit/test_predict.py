@@ -8,6 +8,8 @@ from scipy import sparse, stats
 from scipy.stats import multivariate_normal
 
 from cuspfa import CuspFactorAnalysis, CuspPrior, InverseGammaSlab, Moments, datasets
+from cuspfa.data import arrays
+from cuspfa.data.checks import check_columns
 from cuspfa.errors import CuspWarning, DataError, InputError
 from cuspfa.posterior.predict import MarginalGaussian
 
@@ -94,7 +96,7 @@ def test_scores_do_not_depend_on_the_units():
     assert_allclose(scaled.components_, MODEL.components_ * units, rtol=1e-6, atol=1e-9)
 
 
-def test_sparse_rows_give_the_same_and_are_not_made_dense(monkeypatch):
+def test_sparse_rows_give_the_same_and_are_not_made_dense_as_a_whole(monkeypatch):
     counts = sparse.random(300, 40, 0.2, random_state=0, format="csr")
     factors = sparse.random(300, 2, 0.5, random_state=1) @ sparse.random(2, 40, 0.9, random_state=2)
     rows = sparse.csr_array(counts + 3 * factors)
@@ -106,18 +108,53 @@ def test_sparse_rows_give_the_same_and_are_not_made_dense(monkeypatch):
     for kind in (sparse.csr_array, sparse.csc_array, sparse.coo_array, sparse.csr_matrix):
         new = kind(rows)
         with monkeypatch.context() as patch:
-            patch.setattr(sparse.csr_array, "toarray", _small_only(sparse.csr_array.toarray))
-            patch.setattr(sparse.csr_matrix, "toarray", _small_only(sparse.csr_matrix.toarray))
+            patch.setattr(arrays, "BLOCK", 7 * 40)
+            patch.setattr(sparse.csr_array, "toarray", _small_only(sparse.csr_array.toarray, 7))
+            patch.setattr(sparse.csr_matrix, "toarray", _small_only(sparse.csr_matrix.toarray, 7))
             assert_allclose(model.score_samples(new), expected[0], rtol=1e-7)
+            patch.setattr(sparse.csr_array, "toarray", _small_only(sparse.csr_array.toarray, 1))
+            patch.setattr(sparse.csr_matrix, "toarray", _small_only(sparse.csr_matrix.toarray, 1))
             assert_allclose(model.transform(new), expected[1], atol=1e-6)
 
 
-def _small_only(original):
+def _small_only(original, most):
     def toarray(self, *args, **kwargs):
-        assert min(self.shape) <= 1, "made dense"
+        assert min(self.shape) <= most, "made dense"
         return original(self, *args, **kwargs)
 
     return toarray
+
+
+def test_sparse_densities_of_strong_factors_keep_their_digits():
+    p, loading, noise, factor = 5, 1e3, 1e-4, np.array([0.0, 1.0, 3.0])
+    law = MarginalGaussian(np.full(p, 3.0), np.full((1, p), loading), np.full(p, noise))
+    rows = sparse.csr_matrix(3.0 + loading * np.outer(factor, np.ones(p)))
+    signal = p * loading**2 / noise
+    squares = factor**2 * signal / (1 + signal)
+    log_det = p * np.log(2 * np.pi * noise) + np.log1p(signal)
+    assert_allclose(law.log_density(rows), -0.5 * (log_det + squares), rtol=1e-12)
+    # Negative control: what factors explain, taken from the squares of the whole.
+    explained = law._root @ (law.components / noise) @ (rows.toarray() - 3.0).T
+    apart = np.sum((rows.toarray() - 3.0) ** 2, axis=1) / noise - np.sum(explained**2, axis=0)
+    assert np.abs(apart - squares).max() > 1e-7
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix])
+def test_huge_values_have_density_zero_and_no_scores(kind):
+    rows = NEW[:4].copy()
+    rows[2] = 1e200
+    values = MODEL.score_samples(kind(rows))
+    assert np.isfinite(values[[0, 1, 3]]).all()
+    assert values[2] == MODEL.score(kind(rows)) == -np.inf
+    assert np.all(np.isfinite(MODEL.transform(kind(rows))))
+    rows[2] = 1.7e308 * np.sign(MODEL._marginal()._weights[:, 0])
+    assert MODEL.score_samples(kind(rows))[2] == -np.inf
+    large = MarginalGaussian(MODEL.mean_, 1e3 * MODEL.components_, MODEL.noise_variance_ / 1e9)
+    with pytest.raises(DataError, match="row 2 holds values so large"):
+        MarginalGaussian(MODEL.mean_, MODEL.components_ / 1e3, MODEL.noise_variance_ / 1e9).scores(
+            kind(rows)
+        )
+    assert np.all(np.isfinite(large.scores(NEW)))
 
 
 def test_samples_follow_the_law():
@@ -138,6 +175,11 @@ def test_inverse_transform_is_the_common_part():
     assert np.all(gap < NEW.var(axis=0))
     with pytest.raises(InputError, match=r"scores with 3 columns.*Got \(60, 2\)"):
         MODEL.inverse_transform(scores[:, :2])
+    frame = pd.DataFrame(scores, columns=MODEL.get_feature_names_out())
+    assert_allclose(MODEL.inverse_transform(frame), common)
+    assert_allclose(MODEL.inverse_transform(frame.set_axis(list("abc"), axis=1)), common)
+    with pytest.raises(DataError, match=r"in the order \['factor1', 'factor2', 'factor3'\]. Got"):
+        MODEL.inverse_transform(frame[["factor2", "factor1", "factor3"]])
 
 
 def test_some_columns_of_the_covariance():
@@ -156,12 +198,25 @@ def test_some_columns_of_the_covariance():
         ([1, 1], "twice"),
         ([True], "mask of length 9. Got length 1"),
         ([0.5], "names, indices, a slice or a mask"),
+        (["a", 1], "one kind alone. Got .'a', 1."),
+        ([True, 2], "one kind alone"),
+        ({"a", "b"}, "a list of names or indices, a slice or a mask. Got {"),
+        ({"a": 1}, "a list of names or indices"),
+        (0.5, "a list of names or indices.*Got 0.5"),
+        (slice("a", "c"), "a slice of positions, not of names"),
         ([[1, 2]], "one list"),
     ):
-        with pytest.raises(DataError, match=message):
+        with pytest.raises(InputError, match=message) as caught:
             model.get_covariance(columns=wrong)
-    with pytest.raises(DataError, match="no column names"):
-        MODEL.get_covariance(columns=["a"])
+        assert not isinstance(caught.value, DataError)
+    numbered = CuspFactorAnalysis().fit(pd.DataFrame(TRAIN, columns=range(10, 19)))
+    assert_allclose(numbered.get_covariance(columns=[2, 5]), whole[np.ix_([2, 5], [2, 5])])
+    for without in (MODEL, numbered):
+        with pytest.raises(InputError, match="must be indices, counted from 0.*no column names"):
+            without.get_covariance(columns=["a"])
+    assert check_columns(["b"], 3, ["a", "b", "a"]).tolist() == [1]
+    with pytest.raises(InputError, match="2 are called 'a'. Use indices"):
+        check_columns(["a"], 3, ["a", "b", "a"])
 
 
 def test_moments_give_a_model_for_rows():
@@ -170,8 +225,6 @@ def test_moments_give_a_model_for_rows():
 
 
 def test_rows_in_blocks_are_rows_at_once(monkeypatch):
-    from cuspfa.data import arrays
-
     whole = MODEL.score_samples(NEW), MODEL.transform(NEW)
     monkeypatch.setattr(arrays, "BLOCK", 50)
     assert_allclose(MODEL.score_samples(NEW), whole[0])
@@ -183,7 +236,7 @@ def test_nearly_noiseless_rows_keep_their_digits():
     components = np.random.default_rng(0).normal(size=(2, 6)) * 1e4
     law = MarginalGaussian(np.zeros(6), components, np.full(6, 1e-8))
     rows = law.sample(3000, np.random.default_rng(1))
-    squares = law._dense_squares(rows)
+    squares = law._squares(rows)
     assert squares.mean() == pytest.approx(6.0, abs=0.3)  # χ² with 6 degrees of freedom
     assert stats.kstest(squares, stats.chi2(6).cdf).pvalue > 1e-3
     # Negative control: subtracting what the factors explain loses them all.

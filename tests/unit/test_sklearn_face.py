@@ -5,12 +5,14 @@ import pickle
 import subprocess
 import sys
 import warnings
+from html.parser import HTMLParser
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from joblib import Parallel, delayed
 from numpy.testing import assert_allclose
 from sklearn import set_config
 from sklearn.base import clone
@@ -20,7 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from cuspfa import CuspFactorAnalysis, CuspPrior, Variational, datasets
+from cuspfa import CuspFactorAnalysis, CuspPrior, Moments, Variational, datasets
 from cuspfa.errors import CuspWarning, DataError
 
 X = datasets.simulate(150, 8, 2, random_state=3).X
@@ -32,12 +34,18 @@ def expected_failures(estimator):
     return {}
 
 
+def all_checks():
+    """scikit-learn's own mark with its checks in a list: pytest dislikes the iterator of 1.6."""
+    random = CuspFactorAnalysis(method=Variational(init="random", n_init=2))
+    mark = parametrize_with_checks(
+        [CuspFactorAnalysis(), random], expected_failed_checks=expected_failures
+    ).mark
+    return pytest.mark.parametrize(mark.args[0], list(mark.args[1]), **mark.kwargs)
+
+
 # scikit-learn skips its array API check unless SCIPY_ARRAY_API is set before SciPy is imported;
 # `test_every_check_passes_with_the_array_api_too` runs it so.
-@parametrize_with_checks(
-    [CuspFactorAnalysis(), CuspFactorAnalysis(method=Variational(init="random", n_init=2))],
-    expected_failed_checks=expected_failures,
-)
+@all_checks()
 def test_scikit_learn_check(estimator, check):
     with warnings.catch_warnings():
         # Some of its data sets have a constant-but-for-one-row column, or as few rows.
@@ -107,6 +115,11 @@ RENAMED = {
     "polars": lambda frame: frame.rename({"item 7": "item 9"}),
     "pyarrow": lambda frame: frame.rename_columns([*NAMES[:7], "item 9"]),
 }
+CHOSEN = {
+    "pandas": lambda frame, names: frame[names],
+    "polars": lambda frame, names: frame[names],
+    "pyarrow": lambda frame, names: frame.select(names),
+}
 
 
 @pytest.mark.parametrize("library", FRAMES)
@@ -117,8 +130,16 @@ def test_frames_in_every_method(library):
     assert model.feature_names_in_.tolist() == NAMES
     assert_allclose(model.transform(make(X)), plain.transform(X))
     assert_allclose(model.score_samples(make(X)), plain.score_samples(X))
-    with pytest.raises(ValueError, match=r"(?s)feature names should match.*item 9"):
+    with pytest.raises(DataError, match=r"(?s)feature names should match.*item 9"):
         model.transform(renamed)
+    with pytest.raises(DataError, match="must be in the same order as they were in fit"):
+        model.score(CHOSEN[library](make(X), NAMES[::-1]))
+    with pytest.raises(DataError, match="seen at fit time, yet now missing:\n- item 7"):
+        model.score_samples(CHOSEN[library](make(X), NAMES[:7]))
+    with pytest.raises(DataError, match="feature names should match"):
+        model.transform(RENAMED[library](make(np.full_like(X, np.nan))))  # names before values
+    with pytest.warns(UserWarning, match="X has feature names, but .* fitted without"):
+        assert_allclose(plain.transform(make(X)), plain.transform(X))
     with pytest.raises(ValueError, match="X has 7 features, but .* is expecting 8"):
         plain.transform(X[:, :7])
     with pytest.warns(UserWarning, match="does not have valid feature names"):
@@ -142,15 +163,39 @@ def test_the_view_in_a_notebook():
     model = CuspFactorAnalysis()
     assert "number of factors" not in model._repr_html_()
     model.fit(X)
-    page = model._repr_html_()
-    assert '<td style="text-align:left">number of factors</td>' in page
-    assert model._repr_mimebundle_()["text/html"].endswith(page[page.rindex("<table>") :])
-    assert "CuspFactorAnalysis" in page
+    for page in (model._repr_html_(), model._repr_mimebundle_()["text/html"]):
+        assert '<td style="text-align:left">number of factors</td>' in page
+        assert "CuspFactorAnalysis" in page
+        # The last thing inside the body, not behind it; scikit-learn 1.6 has no body.
+        assert page.removesuffix("</body>").endswith("</table>")
+        assert page.endswith("</body>") == ("<body>" in page)
+        check = Tags()
+        check.feed(page)
+        assert not check.open
     set_config(display="text")
     try:
         assert not hasattr(model, "_repr_html_")
+        assert set(model._repr_mimebundle_()) == {"text/plain"}
     finally:
         set_config(display="diagram")
+
+
+class Tags(HTMLParser):
+    """Tags that are open; a closing one must be of the last that was opened."""
+
+    def __init__(self):
+        super().__init__()
+        self.open = []
+
+    def handle_starttag(self, tag, attrs):
+        if tag != "input":  # has no end
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_startendtag(self, tag, attrs):
+        pass
 
 
 def test_nearly_constant_columns_are_named_in_one_warning():
@@ -171,14 +216,33 @@ def test_nearly_constant_columns_are_named_in_one_warning():
     CuspFactorAnalysis(n_factors=1).fit(data)
 
 
-def test_warnings_point_at_the_call():
-    for call in (
-        lambda: CuspFactorAnalysis(n_factors=2, method=Variational(max_iter=1, tol=1e-9)).fit(X),
-        lambda: CuspFactorAnalysis(method=Variational(max_factors=1)).fit(X),
-    ):
-        with pytest.warns(CuspWarning) as caught:
-            call()
-        assert [one.filename for one in caught] == [__file__]
+LOUD = CuspFactorAnalysis(method=Variational(max_factors=1))
+CALLS = {
+    "fit": lambda: LOUD.fit(X),
+    "fit_transform": lambda: LOUD.fit_transform(X),
+    "fit_moments": lambda: LOUD.fit_moments(Moments.from_rows(X)),
+    "not converged": lambda: CuspFactorAnalysis(
+        n_factors=2, method=Variational(max_iter=1, tol=1e-9)
+    ).fit(X),
+    "pipeline": lambda: make_pipeline(StandardScaler(), LOUD).fit(X),
+    "pipeline, frames": lambda: (
+        make_pipeline(StandardScaler(), LOUD).set_output(transform="pandas").fit_transform(X)
+    ),
+    "search": lambda: GridSearchCV(LOUD, {"standardize": [True]}, cv=2, refit=False).fit(X),
+    "threads": lambda: Parallel(1)(delayed(LOUD.fit)(X) for _ in range(1)),
+    "names": lambda: CuspFactorAnalysis().fit(FRAMES["pandas"](X)).transform(X),
+    "names, pipeline": lambda: (
+        make_pipeline(CuspFactorAnalysis()).fit(X).transform(FRAMES["pandas"](X))
+    ),
+    "moments": lambda: Moments.from_correlation([[1, 0.9, -0.9], [0.9, 1, 0.9], [-0.9, 0.9, 1]], 9),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_warnings_point_at_the_call(call):
+    with pytest.warns(CuspWarning) as caught:
+        call()
+    assert {one.filename for one in caught} == {__file__}
 
 
 def test_a_failed_refit_leaves_the_old_result():

@@ -8,7 +8,7 @@ from scipy.optimize import minimize, minimize_scalar
 import bridge
 from cuspfa import CuspFactorAnalysis
 from cuspfa.datasets import simulate
-from cuspfa.errors import InputError
+from cuspfa.errors import CuspWarning, InputError
 from cuspfa.prior import CuspPrior
 from cuspfa.slabs import GaussianSlab, InverseGammaSlab, LearnedSlab
 from cuspfa.variational import cycle
@@ -185,5 +185,6 @@ def test_a_plugged_in_variance_survives_a_dying_factor():
     model = CuspFactorAnalysis(prior=CuspPrior(slab=LearnedSlab())).fit(y)
     assert model.n_factors_ == 5
     assert all(np.isfinite(entry.lower_bound) for entry in model.search_)
-    surplus = CuspFactorAnalysis(n_factors=9, prior=CuspPrior(slab=LearnedSlab())).fit(y)
+    with pytest.warns(CuspWarning, match="4 of them have no loadings"):
+        surplus = CuspFactorAnalysis(n_factors=9, prior=CuspPrior(slab=LearnedSlab())).fit(y)
     assert np.all(np.isfinite(surplus.get_covariance()))

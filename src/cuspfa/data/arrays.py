@@ -4,21 +4,63 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from cuspfa._types import Array
+from cuspfa.sweeps import Statistics
 
 BLOCK = 1 << 21
 """Numbers in a block of rows: 16 MB, so that a block is a small part of any data worth it."""
 
 
 def row_blocks(rows: Any) -> Iterator[Array]:
-    """Blocks of rows as float64, whatever the table's type and order."""
+    """Blocks of rows as dense float64, whatever the table's type and order."""
     size = max(1, BLOCK // max(rows.shape[1], 1))
     for first in range(0, rows.shape[0], size):
-        yield np.asarray(rows[first : first + size], dtype=float)
+        block = rows[first : first + size]
+        yield np.asarray(block.toarray() if issparse(block) else block, dtype=float)
+
+
+KEPT = 4_000_000
+"""Numbers of a matrix that a posterior may keep: 32 MB. Above, exact sweeps would take minutes."""
+
+
+class RotatedRows:
+    """R with RᵀR = YᵀY, made when it is first asked for; of Y itself nothing is kept."""
+
+    def __init__(self, gram: Array | None, rows: Array | None, n: float) -> None:
+        self.gram, self.given, self.n = gram, rows, n
+
+    @cached_property
+    def rows(self) -> Array:
+        """(r, p) R."""
+        if self.given is not None:
+            return self.given
+        assert self.gram is not None
+        return _root(self.gram, self.n)
+
+    @property
+    def squares(self) -> Array:
+        """(p,) Σ_i y_ij²."""
+        if self.gram is not None:
+            return np.diag(self.gram).copy()
+        return np.asarray(np.einsum("ij,ij->j", self.rows, self.rows))
+
+
+def _root(gram: Array, n: float) -> Array:
+    """R with RᵀR = G, of no more than n rows."""
+    if n >= len(gram):
+        try:
+            return np.asarray(np.linalg.cholesky(gram).T)
+        except np.linalg.LinAlgError:
+            pass  # columns that depend on each other
+    values, vectors = np.linalg.eigh(gram)
+    kept = slice(-round(n), None) if n < len(gram) else slice(None)
+    return np.asarray(np.sqrt(np.maximum(values[kept], 0.0))[:, None] * vectors[:, kept].T)
 
 
 @dataclass(frozen=True)
@@ -38,6 +80,10 @@ class GramMatrix:
         cross = self.gram @ w
         return cross, w.T @ cross
 
+    def statistics(self) -> Statistics | None:
+        """The Gram matrix."""
+        return RotatedRows(self.gram, None, self.n) if self.gram.size <= KEPT else None
+
 
 @dataclass(frozen=True)
 class RowMatrix:
@@ -55,6 +101,14 @@ class RowMatrix:
         """YᵀYW and WᵀYᵀYW."""
         scores = self.rows @ w
         return self.rows.T @ scores, scores.T @ scores
+
+    def statistics(self) -> Statistics | None:
+        """UᵀY with U the eigenvectors of YYᵀ."""
+        if self.rows.size > KEPT:
+            return None
+        _, vectors = np.linalg.eigh(self.rows @ self.rows.T)
+        kept = vectors[:, -min(round(self.n), len(vectors)) :]
+        return RotatedRows(None, kept.T @ self.rows, self.n)
 
 
 @dataclass(frozen=True)
@@ -79,3 +133,7 @@ class SparseMatrix:
         scores = self.rows @ scaled - self.center @ scaled
         cross = self.rows.T @ scores - np.outer(self.center, scores.sum(axis=0))
         return cross / self.scale[:, None], scores.T @ scores
+
+    def statistics(self) -> Statistics | None:
+        """None: they would be dense."""
+        return None

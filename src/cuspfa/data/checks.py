@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import reprlib
+from numbers import Integral
 from typing import Any, NamedTuple
 
-import narwhals.stable.v1 as nw
 import numpy as np
 from scipy import sparse
 
 from cuspfa._types import Array, Indices
-from cuspfa.errors import DataError, DataTypeError
+from cuspfa.data.frames import as_frame, frame_labels, rows_of_frame
+from cuspfa.data.names import column_label, text_names
+from cuspfa.errors import DataError, DataTypeError, InputError
 
 LARGEST, SMALLEST = 1e152, 1e-152
 """Outside of these the squares of values overflow or vanish."""
 
 
 class Table(NamedTuple):
-    """Finite real numbers in rows, none of whose columns is constant."""
+    """Finite real numbers in rows."""
 
     rows: Any
-    """A dense array of any real type and order, or a SciPy sparse matrix."""
+    """A dense array of any real type and order, or a SciPy sparse matrix in canonical CSR form."""
     names: list[str] | None
-    """Column names, if the input had any."""
+    """Column names, if the input had any and all are text."""
+    labels: list[Any] | None
+    """What the input calls its columns, text or not, for messages."""
 
 
 def check_rows(data: Any, names: list[str] | None = None) -> Table:
@@ -29,144 +34,192 @@ def check_rows(data: Any, names: list[str] | None = None) -> Table:
 
     `names` are for an array, which has none of its own.
     """
-    frame = _as_frame(data)
-    rows, names = _rows_of_frame(frame) if frame is not None else (_rows_of_array(data), names)
-    if rows.shape[0] and rows.shape[1]:
-        low, high = _column_range(rows)
-        _check_finite(rows, low, high, names)
-    return Table(rows, names)
+    return _read(data, names)[0]
 
 
 def check_table(data: Any, names: list[str] | None = None) -> Table:
-    """Accept arrays, nested sequences, sparse matrices and data frames; refuse the rest."""
-    rows, names = check_rows(data, names)
-    n, p = rows.shape
+    """The same for data to be fitted: two rows or more, and no column constant."""
+    table, ranges = _read(data, names)
+    n, p = table.rows.shape
     if p < 1:
         raise DataError(
-            f"Found array with 0 feature(s) (shape={rows.shape}) while a minimum of 1 is required."
+            f"Found array with 0 feature(s) (shape={(n, p)}) while a minimum of 1 is required."
         )
     if n < 2:
         raise DataError(
-            f"Found array with {n} sample(s) (shape={rows.shape}) while a minimum of 2 is required."
+            f"Found array with {n} sample(s) (shape={(n, p)}) while a minimum of 2 is required."
         )
-    _check_spread(*_column_range(rows), names)
-    return Table(rows, names)
+    _check_spread(*ranges, table.labels)
+    return table
 
 
-def column_label(index: int, names: list[str] | None) -> str:
-    """How a column is called in messages."""
-    return f"column {index}" if names is None else f"column {names[index]!r} (index {index})"
+def column_names(data: Any) -> list[str] | None:
+    """Names of a data frame's columns alone: its values are not looked at."""
+    frame = as_frame(data)
+    return None if frame is None else text_names(frame_labels(frame))
 
 
 def check_columns(columns: Any, p: int, names: list[str] | None) -> Indices:
-    """Indices of columns given by name, index, slice or mask; each may be asked for once."""
+    """Positions of columns given by name, position, slice or mask; each may be asked for once."""
     if isinstance(columns, slice):
-        return np.arange(p)[columns]
-    given = np.atleast_1d(np.asarray(columns))
-    if given.ndim != 1:
-        raise DataError(f"columns must be one list. Got an array of {given.ndim} dimensions.")
-    if given.dtype == bool:
+        try:
+            return np.arange(p)[columns]
+        except TypeError:
+            raise InputError(
+                f"columns must be a slice of positions, not of names. Got {columns!r} instead."
+            ) from None
+    given = _as_list(columns)
+    if given and all(isinstance(one, (bool, np.bool_)) for one in given):
         if len(given) != p:
-            raise DataError(f"columns must be a mask of length {p}. Got length {len(given)}.")
+            raise InputError(f"columns must be a mask of length {p}. Got length {len(given)}.")
         return np.flatnonzero(given)
-    if given.dtype.kind in "UOT":
-        if names is None:
-            raise DataError("columns must be indices, for the fitted data had no column names.")
-        place = {name: index for index, name in enumerate(names)}
-        missing = [name for name in given.tolist() if name not in place]
-        if missing:
-            raise DataError(f"columns must be among the fitted ones. Got {missing[0]!r} instead.")
-        indices = np.array([place[name] for name in given.tolist()], dtype=np.intp)
-    elif given.dtype.kind in "iu" or given.size == 0:
-        indices = given.astype(np.intp)
-        outside = (indices < -p) | (indices >= p)
+    if given and all(isinstance(one, str) for one in given):
+        positions = _positions_of_names(given, names)
+    elif all(isinstance(one, Integral) and not isinstance(one, bool) for one in given):
+        positions = np.array(given, dtype=np.intp)
+        outside = (positions < -p) | (positions >= p)
         if outside.any():
-            wrong = int(indices[outside][0])
-            raise DataError(f"columns must be between 0 and {p - 1}. Got {wrong} instead.")
-        indices = indices % p
+            wrong = int(positions[outside][0])
+            raise InputError(f"columns must be between 0 and {p - 1}. Got {wrong} instead.")
+        positions = positions % p
     else:
-        raise DataError(f"columns must be names, indices, a slice or a mask. Got {columns!r}.")
-    if len(np.unique(indices)) < len(indices):
-        raise DataError("columns must not name a column twice.")
-    return np.asarray(indices)
+        raise InputError(
+            "columns must be names, indices, a slice or a mask, and one kind alone. "
+            f"Got {reprlib.repr(columns)} instead."
+        )
+    if len(np.unique(positions)) < len(positions):
+        raise InputError("columns must not name a column twice.")
+    return np.asarray(positions)
+
+
+def _as_list(columns: Any) -> list[Any]:
+    """What was given as a plain list; of lists NumPy would make [1, 'a'] all text."""
+    if isinstance(columns, (str, Integral)):
+        return [columns]
+    given = np.asarray(columns, dtype=object if isinstance(columns, (list, tuple)) else None)
+    if given.ndim == 0:
+        raise InputError(
+            "columns must be a list of names or indices, a slice or a mask. "
+            f"Got {reprlib.repr(columns)} instead."
+        )
+    if given.ndim > 1:
+        raise InputError(f"columns must be one list. Got an array of {given.ndim} dimensions.")
+    return list(given.tolist())
+
+
+def _positions_of_names(given: list[str], names: list[str] | None) -> Indices:
+    if names is None:
+        raise InputError(
+            "columns must be indices, counted from 0: the fitted data had no column names, or "
+            "names that are not text, which are not kept."
+        )
+    places: dict[str, list[int]] = {}
+    for index, name in enumerate(names):
+        places.setdefault(name, []).append(index)
+    for name in given:
+        if name not in places:
+            raise InputError(f"columns must be among the fitted ones. Got {name!r} instead.")
+        if len(places[name]) > 1:
+            raise InputError(
+                f"columns must say which one is meant: {len(places[name])} are called {name!r}. "
+                "Use indices."
+            )
+    return np.array([places[name][0] for name in given], dtype=np.intp)
 
 
 FEW = 0.01
-"""A column in which no more than this part of the rows, or one row, differs from the rest..."""
+"""A column is nearly constant if no more than this part of its rows, or one row, differs."""
 LOOK = 101
-"""... as seen from so many rows first, so that columns that vary cost next to nothing."""
+"""So many rows are looked at first, so that columns that vary cost next to nothing."""
 MEMBERS = 20
-"""Below so many rows nothing is called nearly constant."""
+"""With fewer rows than this no column is called nearly constant."""
 
 
 def nearly_constant(table: Table) -> str | None:
     """A warning that names columns in which hardly a row differs from the others, if there are."""
-    rows, names = table
+    rows, labels = table.rows, table.labels
     n = rows.shape[0]
     if n < MEMBERS:
         return None
     few = max(1, int(FEW * n))
-    found = []
-    if sparse.issparse(rows):
-        varied = np.asarray((rows != 0).sum(axis=0)).ravel()
-        found = np.flatnonzero(varied <= few).tolist()
-    else:
-        look = np.asarray(rows[np.linspace(0, n - 1, min(n, LOOK)).astype(int)], dtype=float)
-        common = np.median(look, axis=0)
-        suspects = np.flatnonzero(np.sum(look != common, axis=0) <= max(2, 4 * FEW * len(look)))
-        found = [int(j) for j in suspects if np.sum(rows[:, j] != common[j]) <= few]
+    found = _hardly_vary_sparse(rows, few) if sparse.issparse(rows) else _hardly_vary(rows, few)
     if not found:
         return None
-    labels = ", ".join(column_label(j, names) for j in found[:5])
+    shown = ", ".join(column_label(j, labels) for j in found[:5])
     more = f" and {len(found) - 5} more" if len(found) > 5 else ""
     return (
-        f"{labels}{more} {'is' if len(found) == 1 else 'are'} nearly constant: at most {few} of "
+        f"{shown}{more} {'is' if len(found) == 1 else 'are'} nearly constant: at most {few} of "
         f"{n} rows differ from the others. Such columns say little of any factor but may make one "
         "of their own. Drop them, or expect that."
     )
 
 
-def _as_frame(data: Any) -> nw.DataFrame[Any] | None:
-    try:
-        frame = nw.from_native(data, pass_through=True)
-    except Exception as error:  # narwhals has errors of its own for frames it cannot read
-        raise DataError(f"The data frame cannot be read: {error}") from error
-    if isinstance(frame, nw.LazyFrame):
-        raise DataError("X must be a data frame in memory. Got a lazy one: call .collect().")
-    return frame if isinstance(frame, nw.DataFrame) else None
+def _hardly_vary(rows: Any, few: int) -> list[int]:
+    """Columns in which at most `few` rows differ from the most common value.
+
+    That value is the median, of all rows or of those looked at.
+    """
+    n = len(rows)
+    look = np.asarray(rows[np.linspace(0, n - 1, min(n, LOOK)).astype(int)], dtype=float)
+    common = np.median(look, axis=0)
+    suspects = np.flatnonzero(np.sum(look != common, axis=0) <= max(2, 4 * FEW * len(look)))
+    return [int(j) for j in suspects if np.sum(rows[:, j] != common[j]) <= few]
 
 
-def _rows_of_frame(frame: nw.DataFrame[Any]) -> tuple[Array, list[str]]:
-    try:
-        columns = list(frame.iter_columns())
-        names = [str(column.name) for column in columns]
-    except Exception as error:
-        raise DataError(f"The data frame cannot be read: {error}") from error
-    rows = np.empty((frame.shape[0], len(columns)), order="F")
-    for index, column in enumerate(columns):
-        dtype = column.dtype
-        try:
-            if dtype == nw.Object:
-                rows[:, index] = column.to_numpy().astype(float)
-            elif dtype.is_numeric() or dtype == nw.Boolean:
-                rows[:, index] = column.cast(nw.Float64).to_numpy()
-            else:
-                raise TypeError
-        except (TypeError, ValueError):
-            raise DataError(
-                f"column {names[index]!r} (index {index}) has type {dtype}, which is not numeric. "
-                "Drop it, or turn it into numbers."
-            ) from None
-    return rows, names
+def _hardly_vary_sparse(rows: Any, few: int) -> list[int]:
+    """The same: the most common value is zero, or the median of a column with hardly a zero."""
+    n, p = rows.shape
+    filled = np.bincount(rows.indices[rows.data != 0], minlength=p)
+    found = np.flatnonzero(filled <= few).tolist()
+    full = np.flatnonzero(filled >= n - few)
+    columns = rows[:, full].tocsc()
+    for place, j in enumerate(full.tolist()):
+        values = columns.data[columns.indptr[place] : columns.indptr[place + 1]]
+        if n - np.sum(values == np.median(values)) <= few:
+            found.append(j)
+    return sorted(found)
+
+
+def _read(data: Any, names: list[str] | None) -> tuple[Table, tuple[Array, Array]]:
+    """The table, and the smallest and largest value of each column."""
+    frame = as_frame(data)
+    if frame is None:
+        labels: list[Any] | None = names
+        rows = _rows_of_sparse(data) if sparse.issparse(data) else _rows_of_array(data)
+    else:
+        labels = frame_labels(frame)
+        names = text_names(labels)
+        rows = rows_of_frame(frame, labels)
+        rows = _rows_of_sparse(rows) if sparse.issparse(rows) else rows
+    if not (rows.shape[0] and rows.shape[1]):
+        nothing = np.zeros(rows.shape[1])
+        return Table(rows, names, labels), (nothing, nothing)
+    low, high = _column_range(rows)
+    _check_finite(rows, low, high, labels)
+    return Table(rows, names, labels), (low, high)
+
+
+def _rows_of_sparse(data: Any) -> Any:
+    if data.ndim != 2:
+        raise DataError(f"Expected 2D array, got {data.ndim}D array instead.")
+    if data.dtype.kind not in "fiub":
+        raise DataError(f"X has type {data.dtype}, which is not numeric. Turn it into numbers.")
+    rows = data.tocsr()
+    if rows is data:
+        # SciPy sorts indices and adds up duplicates in place, even where it is asked for a
+        # minimum: the user's matrix lends its numbers only where there is nothing to be done.
+        rows = type(data)((data.data, data.indices, data.indptr), shape=data.shape)
+        rows = rows if rows.has_canonical_format else rows.copy()
+    rows.sum_duplicates()
+    return rows.astype(np.float64, copy=False)  # float32 would be summed as such
 
 
 def _rows_of_array(data: Any) -> Any:
-    if sparse.issparse(data):
-        if data.ndim != 2:
-            raise DataError(f"Expected 2D array, got {data.ndim}D array instead.")
-        if data.dtype.kind not in "fiub":
-            raise DataError(f"X has type {data.dtype}, which is not numeric. Turn it into numbers.")
-        return data.tocsr().astype(np.float64, copy=False)  # float32 would be summed as such
+    if type(data).__name__ == "AnnData":
+        raise DataError(
+            "X must be a table. Got an AnnData object instead: use cuspfa.anndata.fit(adata), or "
+            "pass adata.X or adata.to_df()."
+        )
     if np.ma.isMaskedArray(data):
         if np.ma.is_masked(data):
             raise DataError(
@@ -178,10 +231,15 @@ def _rows_of_array(data: Any) -> Any:
         raw = np.asarray(data)
     except ValueError as error:
         raise DataError(f"X must be a table with rows of equal length: {error}") from error
-    if raw.ndim != 2:
-        what = f"{raw.ndim}D array" if raw.ndim else repr(data)
+    if raw.ndim == 0:
         raise DataError(
-            f"Expected 2D array (rows are observations, columns variables), got {what} instead. "
+            "X must be a table: a 2D array (rows are observations, columns variables), a sparse "
+            f"matrix or a data frame. Got {reprlib.repr(data)} instead."
+        )
+    if raw.ndim != 2:
+        raise DataError(
+            "Expected 2D array (rows are observations, columns variables), got "
+            f"{raw.ndim}D array instead. "
             "Reshape your data either using array.reshape(-1, 1) if it has a single variable or "
             "array.reshape(1, -1) if it contains a single row."
         )
@@ -216,12 +274,13 @@ def _is_number(value: Any) -> bool:
 def _column_range(rows: Any) -> tuple[Array, Array]:
     """Smallest and largest of each column; NaN where a column has one."""
     if sparse.issparse(rows):
-        low, high = (np.asarray(m.toarray(), float).ravel() for m in (rows.min(0), rows.max(0)))
-        return low, high
+        columns = rows.tocsc()
+        low, high = columns.min(axis=0), columns.max(axis=0)
+        return np.asarray(low.toarray(), float).ravel(), np.asarray(high.toarray(), float).ravel()
     return np.asarray(rows.min(axis=0), float), np.asarray(rows.max(axis=0), float)
 
 
-def _check_finite(rows: Any, low: Array, high: Array, names: list[str] | None) -> None:
+def _check_finite(rows: Any, low: Array, high: Array, labels: list[Any] | None) -> None:
     bad = ~(np.isfinite(low) & np.isfinite(high))
     if not bad.any():
         return
@@ -233,29 +292,30 @@ def _check_finite(rows: Any, low: Array, high: Array, names: list[str] | None) -
     what = "NaN" if np.isnan(values[row]) else "infinity"
     more = f" ({others} more column(s) hold NaN or infinity too)" if others else ""
     raise DataError(
-        f"Input X contains {what}: {column_label(column, names)} has {int(wrong.sum())} value(s) "
+        f"Input X contains {what}: {column_label(column, labels)} has {int(wrong.sum())} value(s) "
         f"that are NaN or infinite, the first in row {row}{more}. Drop these rows or columns, or "
         "impute the values first."
     )
 
 
-def _check_spread(low: Array, high: Array, names: list[str] | None) -> None:
+def _check_spread(low: Array, high: Array, labels: list[Any] | None) -> None:
     largest = np.maximum(np.abs(low), np.abs(high))
-    outside = (largest > LARGEST) | ((high > low) & (high - low < SMALLEST))
+    with np.errstate(over="ignore"):  # the difference of values that are too large
+        outside = (largest > LARGEST) | ((high > low) & (high - low < SMALLEST))
     if outside.any():
         index = int(np.argmax(outside))
         raise DataError(
-            f"{column_label(index, names)} holds values too large or too small to be squared "
+            f"{column_label(index, labels)} holds values too large or too small to be squared "
             f"({low[index]:g} to {high[index]:g}). Rescale it."
         )
     constant = high - low <= 1e-12 * largest
     if constant.any():
         columns = np.flatnonzero(constant)
-        labels = ", ".join(column_label(int(j), names) for j in columns[:5])
+        shown = ", ".join(column_label(int(j), labels) for j in columns[:5])
         more = f" and {len(columns) - 5} more" if len(columns) > 5 else ""
         one = len(columns) == 1
         raise DataError(
-            f"{labels}{more} {'is' if one else 'are'} constant (up to rounding error), so "
+            f"{shown}{more} {'is' if one else 'are'} constant (up to rounding error), so "
             f"{'its noise variance' if one else 'their noise variances'} cannot be estimated. "
             f"Drop {'it' if one else 'them'}."
         )

@@ -13,6 +13,11 @@ from cuspfa.data.moments import Moments
 from cuspfa.data.source import CompleteMatrix, CompleteSource
 from cuspfa.errors import DataError
 
+SMALL_GRAM = 1500
+"""Columns up to which a dense p×p matrix is small whatever the data are: 18 MB."""
+WORTH = 4
+"""A dense p×p matrix may hold so many times the numbers that the sparse rows do."""
+
 
 class Prepared(NamedTuple):
     """A source, and how its units relate to the user's: value = center + scale × engine's."""
@@ -33,7 +38,7 @@ def prepare_moments(moments: Moments, *, scaling: str, flat_mean: bool) -> Prepa
 
 
 def prepare_rows(rows: Any, *, scaling: str, flat_mean: bool) -> Prepared:
-    """The Gram home for n ≥ p, rows for p > n; sparse rows stay sparse.
+    """The Gram home for n ≥ p, rows for p > n; sparse rows stay sparse where p is large.
 
     `scaling` is "columns" (unit variances), "common" (unit median variance) or "none".
     """
@@ -43,7 +48,7 @@ def prepare_rows(rows: Any, *, scaling: str, flat_mean: bool) -> Prepared:
     if n >= p:
         moments = Moments.from_checked_rows(rows)
         return prepare_moments(moments, scaling=scaling, flat_mean=flat_mean)
-    # The one copy of the data: centred and scaled in place, in blocks of float64.
+    # A copy of the data, centred by blocks so that no second one is made of other types.
     center = sum(block.sum(axis=0) for block in row_blocks(rows)) / n
     copy, first = np.empty((n, p)), 0
     for block in row_blocks(rows):
@@ -68,7 +73,7 @@ def _prepare_sparse(rows: Any, scaling: str, flat_mean: bool) -> Prepared:
         )
     scale, counted = _scale(variances, scaling), _counted(n, flat_mean)
     matrix: CompleteMatrix
-    if n >= p:
+    if n >= p and (p <= SMALL_GRAM or p**2 <= WORTH * rows.nnz):
         gram = (rows.T @ rows).toarray() - n * np.outer(center, center)
         matrix = GramMatrix(gram / scale[:, None] / scale, counted)
     else:

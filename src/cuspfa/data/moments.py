@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -11,9 +11,10 @@ from scipy.sparse import issparse
 
 from cuspfa._checks import must_be, whole
 from cuspfa._types import Array
+from cuspfa._warn import warn
 from cuspfa.data.arrays import row_blocks
 from cuspfa.data.checks import check_rows
-from cuspfa.errors import CuspWarning, DataError
+from cuspfa.errors import DataError
 
 LARGEST_CHECKED = 2000
 """Columns up to which all eigenvalues of given moments are looked at."""
@@ -32,7 +33,7 @@ class Moments:
     cross_products : ndarray (p, p)
         Σ_i (y_i − ȳ)(y_i − ȳ)ᵀ.
     names : list of str or None
-        Column names.
+        Column names, each once.
 
     Examples
     --------
@@ -53,6 +54,8 @@ class Moments:
         for name in ("mean", "cross_products"):
             object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=float))
         p = self.mean.size
+        if p < 1:
+            raise DataError("Moments must be of at least one column. Got none.")
         if self.mean.shape != (p,) or self.cross_products.shape != (p, p):
             raise must_be(
                 "cross_products",
@@ -63,8 +66,8 @@ class Moments:
             raise DataError("Moments must be finite; are there NaN, or values above 1e150?")
         if np.any(np.abs(self.cross_products - self.cross_products.T) > 1e-8 * self._size()):
             raise must_be("cross_products", "symmetric", "a matrix that is not")
-        if self.names is not None and len(self.names) != p:
-            raise must_be("names", f"a list of {p} names", self.names)
+        if self.names is not None:
+            object.__setattr__(self, "names", _names(self.names, p))
 
     @property
     def covariance(self) -> Array:
@@ -98,10 +101,10 @@ class Moments:
         Merging centred blocks (Chan, Golub & LeVeque) keeps all digits where Σy² − nȳ² would lose
         (mean/sd)² of them.
         """
-        rows, own_names = check_rows(rows)
-        if issparse(rows):
+        table = check_rows(rows)
+        if issparse(table.rows):
             raise DataError("Moments are made of dense rows; fit a sparse matrix directly.")
-        return cls.from_checked_rows(rows, own_names if names is None else names)
+        return cls.from_checked_rows(table.rows, table.names if names is None else names)
 
     @classmethod
     def from_checked_rows(cls, rows: Any, names: list[str] | None = None) -> Self:
@@ -177,8 +180,18 @@ class Moments:
         )
 
 
+def _names(names: Any, p: int) -> list[str]:
+    given = [] if isinstance(names, str) else list(names)
+    if len(given) != p:
+        raise must_be("names", f"a list of {p} names", names)
+    (most, times), *_ = Counter(given).most_common(1)
+    if times > 1:
+        raise DataError(f"names must be different. Got {most!r} {times} times.")
+    return given
+
+
 def _square(name: str, matrix: Any) -> tuple[Array, list[str] | None]:
-    rows, names = check_rows(matrix)
+    rows, names, _ = check_rows(matrix)
     result = np.asarray(rows.toarray() if issparse(rows) else rows, dtype=float)
     if result.shape[0] != result.shape[1] or result.size == 0:
         raise must_be(name, "a square matrix", result.shape)
@@ -203,11 +216,9 @@ def _positive_definite(name: str, matrix: Array) -> Array:
     root = np.sqrt(np.diag(repaired))
     repaired = repaired / np.outer(root, root) * np.outer(sd, sd)
     change = float(np.abs(repaired - matrix).max())
-    warnings.warn(
+    warn(
         f"{name} is not positive semi-definite (smallest eigenvalue {values[0]:.3g} on the "
         f"correlation scale); its negative eigenvalues were raised to {floor:g}, which changed "
-        f"entries by up to {change:.3g}. Use more digits, or one set of complete rows.",
-        CuspWarning,
-        stacklevel=3,
+        f"entries by up to {change:.3g}. Use more digits, or one set of complete rows."
     )
     return np.asarray(repaired)

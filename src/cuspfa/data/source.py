@@ -13,6 +13,7 @@ import numpy as np
 
 from cuspfa._types import Array
 from cuspfa.blocks import Loadings, ScoreMoments
+from cuspfa.sweeps import Statistics
 
 
 class CompleteMatrix(Protocol):
@@ -28,6 +29,9 @@ class CompleteMatrix(Protocol):
 
     def products(self, w: Array) -> tuple[Array, Array]:
         """YᵀYW (p, K) and WᵀYᵀYW (K, K)."""
+
+    def statistics(self) -> Statistics | None:
+        """The data up to a rotation of their rows, where that is small enough to keep."""
 
 
 class DataSource(Protocol):
@@ -54,6 +58,9 @@ class DataSource(Protocol):
 
     def log_likelihood(self, loadings: Array, noise_variance: Array) -> float:
         """Σ_i log N(y_i; 0, ΛΛᵀ + Σ), scores integrated out, for loadings (p, K)."""
+
+    def statistics(self) -> Statistics | None:
+        """The data up to a rotation of their rows, where that is small enough to keep."""
 
     def leading(
         self,
@@ -109,6 +116,10 @@ class CompleteSource:
             log_det -= 2.0 * float(np.sum(np.log(np.diag(root))))
             quadratic -= float(np.sum(root * (root @ inner)))
         return float(-0.5 * (self.n * (self.p * np.log(2 * np.pi) + log_det) + quadratic))
+
+    def statistics(self) -> Statistics | None:
+        """Those of the matrix."""
+        return self._matrix.statistics()
 
     def leading(
         self,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cuspfa._checks import whole
-from cuspfa._types import Array
+from cuspfa._types import Array, Indices
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +43,24 @@ class Draws:
         omega = self.covariance
         sd = np.sqrt(np.diagonal(omega, axis1=1, axis2=2))
         return omega / sd[:, :, None] / sd[:, None, :]
+
+    @property
+    def communality(self) -> Array:
+        """The part of each variance that the factors explain, (n_draws, p)."""
+        common = np.sum(self.loadings**2, axis=2)
+        return np.asarray(common / (common + self.noise_variance))
+
+    @property
+    def variance_share(self) -> Array:
+        """Shares of variance on principal axes of the correlation scale, (n_draws, K)."""
+        variance = np.sum(self.loadings**2, axis=2) + self.noise_variance
+        standard = self.loadings / np.sqrt(variance)[:, :, None]
+        values = np.linalg.eigvalsh(standard.transpose(0, 2, 1) @ standard)[:, ::-1]
+        return np.asarray(np.maximum(values, 0.0) / standard.shape[1])
+
+    def only(self, columns: Indices | slice) -> Draws:
+        """The same draws of some columns alone."""
+        return Draws(self.loadings[:, columns], self.noise_variance[:, columns])
 
     def batches(self, size: int = 100) -> Iterator[Draws]:
         """The same draws, a few at a time, for sums that need no p×p×n_draws array."""

@@ -1,7 +1,9 @@
 """New rows: y ~ N(m, CᵀC + Ψ), with C the components (K, p) and Ψ = diag(noise variances).
 
 Everything goes through the K×K matrix A = I + CΨ^{-1}Cᵀ (Woodbury); a p×p matrix is made only
-where one is asked for. Sparse rows are multiplied as they are: centring stays beside them.
+where one is asked for. For scores sparse rows are multiplied as they are, with the centring beside
+them; for densities they are made dense a block at a time, since far from the mean a difference of
+large squares would have no digits left.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from scipy.sparse import issparse
 
 from cuspfa._types import Array, Indices
 from cuspfa.data.arrays import row_blocks
+from cuspfa.errors import DataError
 
 LOG_2PI = float(np.log(2 * np.pi))
 
@@ -42,34 +45,38 @@ class MarginalGaussian:
 
     def scores(self, rows: Any) -> Array:
         """E[η | y] of each row, (n, K)."""
-        if issparse(rows):
-            return np.asarray(rows @ self._weights - self.mean @ self._weights)
-        blocks = [(block - self.mean) @ self._weights for block in row_blocks(rows)]
-        return np.concatenate(blocks) if blocks else np.zeros((0, len(self.components)))
+        with np.errstate(over="ignore", invalid="ignore"):  # said below, with the row
+            if issparse(rows):
+                result = np.asarray(rows @ self._weights - self.mean @ self._weights)
+            else:
+                blocks = [(block - self.mean) @ self._weights for block in row_blocks(rows)]
+                result = np.concatenate(blocks) if blocks else np.zeros((0, len(self.components)))
+        lost = ~np.isfinite(result).all(axis=1)
+        if lost.any():
+            raise DataError(
+                f"row {int(np.argmax(lost))} holds values so large that its scores overflow. Look "
+                "at its values, and rescale the data if they are meant."
+            )
+        return result
 
     def log_density(self, rows: Any) -> Array:
         """The log of N(y; m, CᵀC + Ψ) of each row, (n,)."""
         log_det = float(np.sum(np.log(self.noise_variance)))
         log_det -= 2.0 * float(np.sum(np.log(np.diag(self._root))))
-        squares = self._sparse_squares(rows) if issparse(rows) else self._dense_squares(rows)
+        squares = np.concatenate([np.zeros(0), *map(self._squares, row_blocks(rows))])
         return np.asarray(-0.5 * (len(self.mean) * LOG_2PI + log_det + squares))
 
-    def _dense_squares(self, rows: Any) -> Array:
-        """(y − m)ᵀΩ^{-1}(y − m) = ‖Ψ^{-1/2}(y − m − Cᵀη)‖² + ‖η‖²: no large terms subtracted."""
-        parts = []
-        for block in row_blocks(rows):
+    def _squares(self, block: Array) -> Array:
+        """(y − m)ᵀΩ^{-1}(y − m) = ‖Ψ^{-1/2}(y − m − Cᵀη)‖² + ‖η‖²: no large terms subtracted.
+
+        Infinite, for a density of zero, where a value is too large to be squared.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
             residual = block - self.mean
             scores = residual @ self._weights
             residual -= scores @ self.components
-            parts.append(residual**2 @ (1.0 / self.noise_variance) + np.sum(scores**2, axis=1))
-        return np.concatenate(parts) if parts else np.zeros(0)
-
-    def _sparse_squares(self, rows: Any) -> Array:
-        precision = 1.0 / self.noise_variance
-        own = rows.multiply(rows) @ precision - 2.0 * (rows @ (precision * self.mean))
-        centred = rows @ (self.components * precision).T - (self.components * precision) @ self.mean
-        whitened = centred @ self._root.T
-        return np.asarray(own + precision @ self.mean**2 - np.sum(whitened**2, axis=1))
+            squares = residual**2 @ (1.0 / self.noise_variance) + np.sum(scores**2, axis=1)
+        return np.where(np.isnan(squares), np.inf, squares)
 
     def covariance(self, columns: Indices | None = None) -> Array:
         """Ω, or its block for some columns."""

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils._param_validation import Interval, StrOptions
 
-from cuspfa._checks import must_be, one_of, positive, whole
+from cuspfa._parameters import check_parameters
 from cuspfa.data.source import DataSource
 from cuspfa.prior import CuspPrior
+from cuspfa.variational.cycle import State
 from cuspfa.variational.fit import Run
 from cuspfa.variational.restarts import random_restarts
 from cuspfa.variational.search import Callback, Interrupted, Search
+from cuspfa.variational.weighing import signal_left, weigh
+
+CLEAR = 1.5
+"""Times the edge of noise: correlation left over that is worth a warning."""
+NOTABLE = 1e-3
+"""Weights below this are not kept for draws."""
 
 
 class SearchEntry(NamedTuple):
@@ -37,6 +46,10 @@ class VariationalFit(NamedTuple):
     best: Run
     entries: list[SearchEntry]
     interrupted: bool
+    rivals: list[tuple[float, State]]
+    """Other numbers of factors of notable weight, with their weights."""
+    crowded: bool
+    """Was the number limited to what the columns can tell apart, with correlation left over?"""
 
 
 class Variational(BaseEstimator):  # type: ignore[misc]
@@ -80,6 +93,17 @@ class Variational(BaseEstimator):  # type: ignore[misc]
     Variational(init='random', n_init=5)
     """
 
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "init": [StrOptions({"spectral", "random"})],
+        "score": [StrOptions({"evidence", "bound"})],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "max_factors": [Interval(Integral, 0, None, closed="left"), None],
+        "mean": [StrOptions({"flat", "plugged-in"})],
+        "callback": [callable, None],
+    }
+
     def __init__(
         self,
         *,
@@ -103,16 +127,7 @@ class Variational(BaseEstimator):  # type: ignore[misc]
 
     def check(self) -> None:
         """Raise an InputError that names the setting which is out of range, if any is."""
-        positive("tol", self.tol)
-        whole("max_iter", self.max_iter, 1)
-        one_of("init", self.init, ("spectral", "random"))
-        one_of("score", self.score, ("evidence", "bound"))
-        whole("n_init", self.n_init, 1)
-        if self.max_factors is not None:
-            whole("max_factors", self.max_factors, 0)
-        one_of("mean", self.mean, ("flat", "plugged-in"))
-        if self.callback is not None and not callable(self.callback):
-            raise must_be("callback", "None or a function of one argument", self.callback)
+        check_parameters(self)
 
     def _limit(self, source: DataSource, prior: CuspPrior) -> int:
         if self.max_factors is not None:
@@ -144,14 +159,26 @@ class Variational(BaseEstimator):  # type: ignore[misc]
             if self.init == "random":
                 random_restarts(search, n_init=self.n_init, n_factors=n_factors, n_jobs=n_jobs)
             elif n_factors is None:
-                search.over_k(by_evidence=self.score == "evidence" and prior.spike is None)
+                by_evidence = self.score == "evidence" and prior.spike is None
+                search.over_k(weigh if by_evidence else None)
             else:
                 search.at_k(n_factors)
         except (Interrupted, KeyboardInterrupt):
             if not search.curve:
                 raise KeyboardInterrupt from None  # nothing to keep yet
             interrupted = True
-        return VariationalFit(search.chosen, _entries(search), interrupted)
+        entries, best = _entries(search), search.chosen
+        rivals = [
+            (entry.weight, search.best_by_k[entry.n_factors].state)
+            for entry in entries
+            if entry.weight > NOTABLE
+            and search.evidence_by_k
+            and entry.n_factors != best.state.n_factors
+        ]
+        at_limit = n_factors is None and self.max_factors is None and prior.spike is None
+        at_limit = at_limit and best.state.n_factors == limit < source.p
+        crowded = at_limit and not interrupted and signal_left(search, best.state, CLEAR)
+        return VariationalFit(best, entries, interrupted, rivals, crowded)
 
 
 def most_identified(p: int, n: float) -> int:

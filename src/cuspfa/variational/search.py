@@ -5,9 +5,8 @@ a row have not raised the bound. A candidate is given up as soon as it cannot ca
 best K are then started anew from elsewhere, since the bound at one K may have several maxima, and
 the winner is polished.
 
-The bound falls behind log p(y | K) more and more as K grows, so the walk may stop too early. With
-`by_evidence`, the K above its winner that are not hopelessly behind are weighed again by
-`evidence.py`.
+The bound falls behind log p(y | K) more and more as K grows, so the walk may stop too early;
+`weighing.py` goes on from there.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from cuspfa._types import Array
 from cuspfa.data.source import DataSource
 from cuspfa.prior import CuspPrior
 from cuspfa.variational.cycle import State
-from cuspfa.variational.evidence import Evidence, evidence
+from cuspfa.variational.evidence import Evidence
 from cuspfa.variational.fit import Run, Status, run
 from cuspfa.variational.starts import draw_start, spectral_loadings, state_at
 
@@ -39,16 +38,8 @@ DENT = 100.0
 """Dents of the curve are seldom deeper than so many nats."""
 FAR = 500.0
 """A run so far behind is not gone back to: its state is forgotten."""
-MISSES = 2
-"""So many K in a row that the evidence does not prefer end the weighing."""
-NEAR_EDGE = 0.9
-"""A direction below this part of the edge of pure noise is not worth weighing."""
 PARSIMONY = 2.0
 """A further factor must raise the evidence by this many nats, odds of 7 to 1, to be reported."""
-DEAD = 0.05
-"""A factor with less signal than this does nothing: K with it is K − 1 without."""
-DRAWS, DRAW_COST = 40, 2e8
-"""Draws for an evidence; fewer where they would take more than so many multiplications."""
 POLISH = 0.01
 """The winner is run until its bound grows by less than this part of tol."""
 
@@ -302,8 +293,8 @@ class Search:
             like = self.best.state
             self.try_state(draw_start(self.source, self.prior, n_terms, rng, k, like))
 
-    def over_k(self, *, by_evidence: bool) -> None:
-        """The whole search: spectral start, walks, restarts, weighing, polish."""
+    def over_k(self, weigh: Callable[[Search], None] | None) -> None:
+        """The whole search: spectral start, walks, restarts, weighing if any, polish."""
         self.try_state(self.spectral_state())
         for _ in range(5):
             self.walk_up()
@@ -311,8 +302,8 @@ class Search:
             if not self.restart():
                 break
         self.settle_rivals()
-        if by_evidence:
-            self.weigh()
+        if weigh is not None:
+            weigh(self)
         self.polish()
 
     def settle_rivals(self) -> None:
@@ -321,65 +312,6 @@ class Search:
         if len(close) > 1:
             for rival in close:
                 self.try_state(rival.state, tol=0.1 * self.tol, patient=True)
-
-    def weigh(self) -> None:
-        """Weigh the K of the best bound against those above it and the one below, if in reach."""
-        k = self.best.state.n_factors
-        below = self.best_by_k.get(k - 1)
-        close_below = below is not None and below.total > self.best.total - 2 * PARSIMONY
-        if not (self._in_reach(k + 1) or close_below):
-            return
-        if close_below:
-            self._weigh(k - 1, 4 * DRAWS)
-        best = self._weigh(k, DRAWS)
-        misses = 0
-        while misses < MISSES and self._in_reach(k + 1):
-            k += 1
-            weighed = self._weigh(k, DRAWS)
-            if abs(weighed.value - best.value) < 4 * np.hypot(weighed.error, best.error):
-                top = max(self.evidence_by_k, key=lambda one: self.evidence_by_k[one].value)
-                best, weighed = self._weigh(top, 4 * DRAWS), self._weigh(k, 4 * DRAWS)
-            misses = 0 if weighed.value > best.value else misses + 1
-            best = max(best, weighed)
-
-    def _in_reach(self, k: int) -> bool:
-        """Is there a converged run with k living factors, not hopelessly behind the best bound?
-
-        Hopeless is more than evidence has ever given back for so many factors.
-        """
-        if k > self.max_factors or not self._signal_left(self.best_by_k[k - 1].state):
-            return False
-        allowance = (k - self.best.state.n_factors) * (30 + 5 * k)
-        if k not in self.curve:
-            below = self.best_by_k[k - 1].state
-            self.try_state(self.larger(below, self.left_over(below, 1)), patient=True)
-        candidate = self.best_by_k.get(k)
-        if candidate is not None and candidate.status is Status.GIVEN_UP:
-            if candidate.total < self.best.total - 2 * allowance:
-                return False
-            self.try_state(candidate.state, patient=True)
-            self.try_state(self.spectral_state(k), patient=True)
-            candidate = self.best_by_k[k]
-        if candidate is None or candidate.total < self.best.total - allowance:
-            return False
-        return weakest_signal(candidate.state) > DEAD
-
-    def _signal_left(self, state: State) -> bool:
-        """Does the leading direction that a state leaves over come near the edge of noise?"""
-        n, p, k = self.source.n, self.source.p, state.n_factors
-        noise, mean = noise_variance(state), state.loadings.mean
-        values, _ = self.source.leading(k + 1, noise, self.rng, near=mean)
-        edge = (1 + np.sqrt((p - k) / n)) ** 2
-        return len(values) > k and bool(values[k] > NEAR_EDGE * n * edge)
-
-    def _weigh(self, k: int, draws: int) -> Evidence:
-        cost = self.source.p * min(self.source.p, self.source.n) * (k + 1)
-        draws = int(np.clip(DRAW_COST / cost, 20, draws))
-        # The same draws every time: an average, which should not differ from fit to fit.
-        fixed = np.random.default_rng(0)
-        found = evidence(self.best_by_k[k].state, self.source, self.prior, fixed, draws)
-        self.evidence_by_k[k] = found
-        return found
 
     def at_k(self, k: int) -> None:
         """K given: a spectral start, and others if it was slow to settle; then polish."""
@@ -416,12 +348,6 @@ class Search:
     def polish(self) -> None:
         """Run the winner on to a tighter tolerance."""
         self.try_state(self.chosen.state, tol=POLISH * self.tol, patient=True)
-
-
-def weakest_signal(state: State) -> float:
-    """Σ_j μ_jh² E[1/σ²_j] of the weakest factor: what its scores can be told from noise by."""
-    signal = state.noise.precision @ state.loadings.mean**2
-    return float(np.min(signal, initial=np.inf))
 
 
 def noise_variance(state: State) -> Array:

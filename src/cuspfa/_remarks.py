@@ -1,0 +1,90 @@
+"""What a fit has to say besides its result: one warning, each part with what to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cuspfa._warn import warn
+from cuspfa.errors import ConvergenceWarning, CuspWarning
+from cuspfa.prior import CuspPrior
+from cuspfa.variational.fit import Status
+from cuspfa.variational.method import Variational
+
+if TYPE_CHECKING:
+    from cuspfa.estimator import CuspFactorAnalysis
+
+EMPTY = 1e-10
+"""A factor with a smaller share of the variance than this has no loadings worth the name."""
+
+
+def tell(
+    model: CuspFactorAnalysis,
+    method: Variational,
+    prior: CuspPrior,
+    n_factors: int | None,
+    concern: str | None,
+    *,
+    crowded: bool,
+) -> None:
+    """Warn once of all that should be known of a fit; `concern` is what the data gave reason for.
+
+    `n_factors` is the number that was asked for; `crowded` that more factors than the columns can
+    tell apart would be needed to explain their correlations.
+    """
+    number = _found(model, method) if n_factors is None else _given(model, prior, n_factors)
+    number = _crowded(model) if crowded else number
+    ending = None if model.converged_ else _ending(model.status_, method)
+    parts = [part for part in (concern, number, ending) if part is not None]
+    if parts:
+        warn(" ".join(parts), CuspWarning if ending is None else ConvergenceWarning)
+
+
+def _found(model: CuspFactorAnalysis, method: Variational) -> str | None:
+    most = method.max_factors
+    if not most or model.n_factors_ != most:
+        return None
+    return (
+        f"As many factors were found as max_factors={most} allows, and more may be there. Raise "
+        f"max_factors: method=Variational(max_factors={2 * most}), or leave it None; if this "
+        f"number is what you want, say n_factors={most} instead."
+    )
+
+
+def _crowded(model: CuspFactorAnalysis) -> str:
+    k, p = model.n_factors_, model.n_features_in_
+    return (
+        f"{k} factor(s) leave correlation unexplained, but no more than {k} can be told apart by "
+        f"{p} columns (Ledermann's bound). To have more all the same, say so: "
+        f"method=Variational(max_factors={k + 1})."
+    )
+
+
+def _given(model: CuspFactorAnalysis, prior: CuspPrior, n_factors: int) -> str | None:
+    kept = model.n_factors_
+    if kept != n_factors:
+        return (
+            f"n_factors={n_factors} was asked for, but the prior's spike of {prior.spike} leaves "
+            f"{kept} of them active. Use a narrower spike, or none: prior=CuspPrior(spike=None)."
+        )
+    shares = np.sum(model.loadings_**2, axis=0) / model.n_features_in_
+    empty = int(np.sum(shares < EMPTY))
+    if not empty:
+        return None
+    has = "has" if empty == 1 else "have"
+    return (
+        f"n_factors={n_factors} was asked for, but {empty} of them {has} no loadings worth the "
+        f"name: the data support {n_factors - empty} of these. Ask for fewer, or have the number "
+        "found: n_factors='auto'."
+    )
+
+
+def _ending(status: str, method: Variational) -> str:
+    if status != Status.MAX_ITER.value:
+        return f"{status.capitalize()}."
+    return (
+        f"Not converged: the fit stopped at max_iter={method.max_iter} cycles. To go on, raise "
+        f"max_iter: method=Variational(max_iter={2 * method.max_iter}); or be content with less, "
+        f"by a tol above {method.tol:g}."
+    )

@@ -1,0 +1,72 @@
+"""Names of columns, by scikit-learn's rules: which are kept, and that new data have the same.
+
+Its own look-up of names does not know every data frame in every version, so that columns in
+another order would pass unseen. The texts are scikit-learn's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cuspfa._warn import warn
+from cuspfa.errors import DataError, DataTypeError
+
+SHOWN = 5
+"""So many names are listed in a message."""
+
+
+def column_label(index: int, labels: list[Any] | None) -> str:
+    """How a column is called in messages."""
+    return f"column {index}" if labels is None else f"column {labels[index]!r} (index {index})"
+
+
+def text_names(labels: list[Any]) -> list[str] | None:
+    """The names, if all are text; none if none is, such as pandas' own numbers."""
+    texts = [str(label) for label in labels if isinstance(label, str)]
+    if texts and len(texts) < len(labels):
+        types = sorted({type(label).__qualname__ for label in labels})
+        raise DataTypeError(
+            "Feature names are only supported if all input features have string names, but your "
+            f"input has {types} as feature name / column name types. If you want feature names to "
+            "be stored and validated, you must convert them all to strings, by using X.columns = "
+            "X.columns.astype(str) for example. Otherwise you can remove feature / column names "
+            "from your input data, or convert them all to a non-string data type."
+        )
+    return texts or None
+
+
+def check_same_names(model: str, fitted: list[str] | None, names: list[str] | None) -> None:
+    """Refuse columns other than those of the fit; warn where one of the two has no names."""
+    if fitted == names:
+        return
+    if fitted is None:
+        warn(f"X has feature names, but {model} was fitted without feature names")
+    elif names is None:
+        warn(f"X does not have valid feature names, but {model} was fitted with feature names")
+    else:
+        raise DataError(_difference(fitted, names))
+
+
+def check_same_width(model: str, fitted: int, width: int) -> None:
+    """Refuse another number of columns than that of the fit."""
+    if width != fitted:
+        raise DataError(
+            f"X has {width} features, but {model} is expecting {fitted} features as input."
+        )
+
+
+def _difference(fitted: list[str], names: list[str]) -> str:
+    message = "The feature names should match those that were passed during fit.\n"
+    unseen, missing = sorted(set(names) - set(fitted)), sorted(set(fitted) - set(names))
+    if unseen:
+        message += "Feature names unseen at fit time:\n" + _listed(unseen)
+    if missing:
+        message += "Feature names seen at fit time, yet now missing:\n" + _listed(missing)
+    if not unseen and not missing:
+        message += "Feature names must be in the same order as they were in fit.\n"
+    return message
+
+
+def _listed(names: list[str]) -> str:
+    more = "- ...\n" if len(names) > SHOWN else ""
+    return "".join(f"- {name}\n" for name in names[:SHOWN]) + more

@@ -1,0 +1,257 @@
+"""Draws and intervals: what they are, and that they cover where mean field does not."""
+
+import json
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+
+from cuspfa import (
+    CuspFactorAnalysis,
+    CuspPrior,
+    GaussianSlab,
+    InverseGammaSlab,
+    LearnedSlab,
+    Moments,
+    datasets,
+)
+from cuspfa.errors import InputError
+from cuspfa.posterior import base
+from cuspfa.posterior.summary import headline, predictive_p
+
+DATA = datasets.simulate(120, 9, 2, random_state=4).X * np.arange(1, 10) + 5.0
+NAMES = list("abcdefghi")
+MODEL = CuspFactorAnalysis().fit(pd.DataFrame(DATA, columns=NAMES))
+POSTERIOR = MODEL.posterior_
+
+
+def entries(draws):
+    p = draws.loadings.shape[1]
+    return draws.covariance[:, *np.triu_indices(p)]
+
+
+def test_mean_field_draws_are_from_q():
+    draws = POSTERIOR.draw(20_000, random_state=0, mean_field=True)
+    law, scale = POSTERIOR.loadings, POSTERIOR.scale
+    assert_allclose(draws.loadings.mean(axis=0), POSTERIOR.mean_loadings, atol=0.02 * scale.max())
+    variance = (law.spread @ (law.basis**2).T) * scale[:, None] ** 2
+    assert_allclose(draws.loadings.var(axis=0), variance, rtol=0.08)
+    expected = scale**2 * POSTERIOR.noise.rate / (POSTERIOR.noise.shape - 1)
+    assert_allclose(draws.noise_variance.mean(axis=0), expected, rtol=0.03)
+    assert_allclose(draws.covariance.mean(axis=0), MODEL.get_covariance(), rtol=0.2, atol=0.6)
+
+
+def test_same_seed_same_draws_and_another_seed_others():
+    for settings in ({}, {"mean_field": True}, {"sweeps": 0}, {"mixed": True}):
+        one = POSTERIOR.draw(20, random_state=3, **settings)
+        two = POSTERIOR.draw(20, random_state=3, **settings)
+        other = POSTERIOR.draw(20, random_state=4, **settings)
+        assert np.array_equal(one.loadings, two.loadings)
+        assert not np.array_equal(one.loadings, other.loadings)
+
+
+def coverage(settings, sets=40, n=60, p=12, k=2, **prior):
+    """Share of covariances inside 95 % intervals, over data sets in which K was found."""
+    inside = []
+    for seed in range(sets):
+        sim = datasets.simulate(n, p, k, random_state=1000 + seed)
+        model = CuspFactorAnalysis(**prior).fit(sim.X)
+        if model.n_factors_ != k:
+            continue
+        drawn = entries(model.posterior_.draw(400, random_state=seed, **settings))
+        low, high = np.quantile(drawn, [0.025, 0.975], axis=0)
+        truth = sim.covariance[np.triu_indices(p)]
+        inside.append(np.mean((low <= truth) & (truth <= high)))
+    assert len(inside) > 0.8 * sets
+    return np.mean(inside)
+
+
+def test_intervals_cover_and_mean_field_ones_do_not():
+    """The small version of `benchmarks coverage`; its standard error is about 0.013."""
+    assert 0.91 < coverage({}) < 0.985
+    assert coverage({"sweeps": 0}) > 0.88
+    assert coverage({"mean_field": True}) < 0.85  # negative control
+
+
+@pytest.mark.parametrize("shape", [(60, 12, 2), (20, 40, 2)], ids=str)
+@pytest.mark.parametrize(
+    "slab",
+    [GaussianSlab(0.3), InverseGammaSlab(2.0, 0.4), LearnedSlab(), LearnedSlab(common=True)],
+    ids=str,
+)
+def test_draws_for_every_slab(slab, shape):
+    """Few sweeps from q give what many give; q itself does not."""
+    data = datasets.simulate(*shape, random_state=1).X
+    model = CuspFactorAnalysis(n_factors=2, prior=CuspPrior(slab=slab)).fit(data)
+    long = entries(model.posterior_.draw(600, random_state=0, sweeps=60)).std(axis=0)
+    width = {
+        name: np.median(
+            entries(model.posterior_.draw(600, random_state=1, **settings)).std(axis=0) / long
+        )
+        for name, settings in {
+            "default": {},
+            "move": {"sweeps": 0},
+            "q": {"mean_field": True},
+        }.items()
+    }
+    assert 0.93 < width["default"] < 1.07
+    assert 0.8 < width["move"] < 1.15
+    assert width["q"] < 0.9
+
+
+def test_a_finite_spike_and_no_factors():
+    published = CuspFactorAnalysis.as_published(search=True).fit(DATA)
+    draws = published.posterior_.draw(300, random_state=0)
+    assert draws.loadings.shape == (300, 9, published.n_factors_)
+    assert_allclose(draws.covariance.mean(axis=0), published.get_covariance(), rtol=0.3, atol=2.0)
+    none = CuspFactorAnalysis(n_factors=0).fit(DATA).posterior_
+    for settings in ({}, {"mean_field": True}, {"sweeps": 2}):
+        drawn = none.draw(50, random_state=0, **settings)
+        assert drawn.loadings.shape == (50, 9, 0)
+    assert none.interval("variance_share").lower.shape == (0,)
+
+
+def test_sparse_and_wide_data_have_draws_without_sweeps():
+    from scipy import sparse
+
+    rows = datasets.simulate(30, 60, 2, random_state=0).X
+    model = CuspFactorAnalysis().fit(sparse.csr_matrix(rows))
+    assert model.posterior_.statistics is None
+    assert model.posterior_.draw(10, random_state=0).loadings.shape == (10, 60, model.n_factors_)
+    with pytest.raises(InputError, match="sweeps must be 0 or None"):
+        model.posterior_.draw(10, sweeps=1)
+    assert model.posterior_.sample_correlation is None
+    assert "rows" in str(model.posterior_.summary())
+
+
+@pytest.mark.parametrize("quantity", base.QUANTITIES)
+def test_intervals_are_quantiles_of_draws(quantity, monkeypatch):
+    monkeypatch.setattr(base, "BLOCK", 5000)  # several blocks
+    draws = POSTERIOR.draw(500, random_state=0)
+    lower, upper = POSTERIOR.interval(quantity, 0.8, draws=draws)
+    values = getattr(draws, quantity)
+    assert_allclose(lower, np.quantile(values, 0.1, axis=0), rtol=1e-4, atol=1e-4)
+    assert_allclose(upper, np.quantile(values, 0.9, axis=0), rtol=1e-4, atol=1e-4)
+    again = POSTERIOR.interval(quantity, 0.8, n_draws=500, random_state=0)
+    assert_allclose(again.lower, lower, rtol=1e-6)
+    wider = POSTERIOR.interval(quantity, 0.99, draws=draws)
+    assert np.all(wider.lower <= lower + 1e-6)
+
+
+def test_intervals_of_some_columns():
+    draws = POSTERIOR.draw(300, random_state=0)
+    whole = POSTERIOR.interval("correlation", draws=draws)
+    part = POSTERIOR.interval("correlation", draws=draws, columns=["c", "a"])
+    assert_allclose(part.lower, whole.lower[np.ix_([2, 0], [2, 0])], atol=1e-5)
+    few = POSTERIOR.interval("communality", draws=draws, columns=[1])
+    assert few.lower.shape == (1,)
+    for wrong, message in (
+        ({"quantity": "loadings"}, "quantity must be one of"),
+        ({"quantity": "covariance", "prob": 1.0}, "prob must be between 0 and 1"),
+        ({"quantity": "covariance", "prob": 0}, "prob must be between 0 and 1"),
+        ({"quantity": "covariance", "prob": "0.9"}, "prob must be a number"),
+        ({"quantity": "covariance", "columns": ["zz"]}, "zz"),
+    ):
+        with pytest.raises(InputError, match=message):
+            POSTERIOR.interval(**wrong)
+    for wrong in ({"mean_field": 1}, {"sweeps": -1}, {"n_draws": 0}, {"mixed": None}):
+        with pytest.raises(InputError, match=next(iter(wrong))):
+            POSTERIOR.draw(**wrong)
+
+
+def test_intervals_in_extreme_units():
+    model = CuspFactorAnalysis().fit(DATA * np.geomspace(1e-100, 1e100, 9))
+    lower, upper = model.posterior_.interval("covariance", n_draws=200)
+    assert np.all(np.isfinite(lower))
+    assert np.all(lower < upper)
+
+
+def test_draws_mixed_over_the_number_of_factors():
+    weak = datasets.simulate(80, 10, 2, design="falling", strength=0.7, random_state=6).X
+    for seed in range(30):
+        weak = datasets.simulate(60, 10, 3, design="falling", strength=0.6, random_state=seed).X
+        posterior = CuspFactorAnalysis().fit(weak).posterior_
+        if posterior.rivals and posterior.weight < 0.8:
+            break
+    drawn = posterior.draw(2000, random_state=0, mixed=True)
+    counts = np.sum(np.abs(drawn.loadings).max(axis=1) > 0, axis=1)
+    share = np.mean(counts == posterior.n_active)
+    total = posterior.weight + sum(rival.weight for rival in posterior.rivals)
+    assert share == pytest.approx(posterior.weight / total, abs=0.05)
+    assert 0 < np.mean(counts[:200] == posterior.n_active) < 1
+    plain = posterior.draw(50, random_state=0)
+    assert plain.loadings.shape[2] == posterior.n_active
+
+
+def test_nothing_of_a_row_is_in_a_posterior():
+    """Neither in what is pickled nor in what is turned into JSON."""
+    for data in (DATA, datasets.simulate(12, 30, 1, random_state=0).X):
+        model = CuspFactorAnalysis().fit(data)
+        posterior = pickle.loads(pickle.dumps(model.posterior_))
+        held = posterior.statistics.rows
+        centred = (data - posterior.center) / posterior.scale
+        gap = np.abs(held[:, None, :] - centred[None]).max(axis=2)
+        assert gap.min() > 0.05
+        text = json.dumps(model.posterior_.to_dict(n_draws=100), allow_nan=False)
+        assert "scores" not in json.loads(text)
+        assert repr(float(data[0, 0])) not in text
+        scores = model.transform(data)
+        asked = model.posterior_.to_dict(scores=scores, n_draws=100)
+        assert_allclose(asked["scores"], scores)
+
+
+def test_summary_and_plain_values():
+    found = POSTERIOR.summary()
+    text = str(found)
+    assert text.splitlines()[0] == found.headline
+    assert found.headline == (
+        "2 factors, all of which explain more than 3 % each (parallel analysis: 2)"
+    )
+    assert max(len(line) for line in text.splitlines()) <= 80
+    assert "120 rows, 9 columns" in text
+    plain = POSTERIOR.to_dict()
+    assert plain["format"] == "cuspfa-summary"
+    assert plain["version"] == 1
+    assert plain["columns"] == NAMES
+    assert plain["n_factors"] == 2
+    assert_allclose(np.abs(plain["loadings"]), np.abs(MODEL.loadings_), atol=1e-8)
+    low, high = plain["communality_interval"]
+    assert all(a < b for a, b in zip(low, high, strict=True))
+
+
+def test_headlines():
+    assert headline(0, 0, None) == "No factors"
+    assert headline(1, 1, 1).startswith("1 factor, which explains more than 3 % of the variance")
+    assert headline(1, 0, None) == "1 factor, which explains less than 3 % of the variance"
+    assert headline(9, 5, 5) == (
+        "9 factors, 5 of which explain more than 3 % each (parallel analysis: 5)"
+    )
+    assert headline(3, 0, None) == "3 factors, none of which explain more than 3 % each"
+
+
+def test_small_factors_count_by_their_share():
+    bfi = datasets.load_bfi(subset="items").data
+    posterior = CuspFactorAnalysis(n_factors=8).fit(bfi[~np.isnan(bfi).any(axis=1)]).posterior_
+    assert posterior.n_factors() == 5
+    assert posterior.n_factors(0.0) == 8
+    assert posterior.n_factors(0.15) == 1
+    lower, upper = posterior.interval("variance_share", n_draws=500)
+    assert np.all((lower < posterior.variance_share * 1.1) & (posterior.variance_share < upper))
+
+
+def test_predictive_check_finds_a_missing_factor():
+    data = datasets.simulate(300, 10, 2, random_state=0).X
+    correlation = np.corrcoef(data, rowvar=False)
+    right = CuspFactorAnalysis(n_factors=2).fit(data).posterior_
+    wrong = CuspFactorAnalysis(n_factors=1).fit(data).posterior_
+    assert 0.1 < predictive_p(correlation, 300, right.draw(200, random_state=0)) < 0.9
+    assert predictive_p(correlation, 300, wrong.draw(200, random_state=0)) < 0.01
+
+
+def test_moments_have_a_posterior_like_rows():
+    posterior = CuspFactorAnalysis().fit_moments(Moments.from_rows(DATA)).posterior_
+    assert posterior.n_rows == 120
+    one, other = posterior.interval("covariance"), POSTERIOR.interval("covariance")
+    assert_allclose(one.lower, other.lower, rtol=0.2, atol=1.0)
