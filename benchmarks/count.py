@@ -54,7 +54,7 @@ def from_designs(seed: int) -> tuple[np.ndarray, int, dict[str, Any]]:
 
 
 SOURCES = {"data from the prior": (from_the_prior, 400), "other designs": (from_designs, 400)}
-SCORES = ("evidence", "bound")
+SCORES = ("bridge", "evidence", "bound")
 
 
 def one(source: str, seed: int) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def count() -> list[dict[str, Any]]:
                 for low, high in pairwise(BINS)
                 if (part := (weight > low) & (weight <= high)).any()
             )
-            main = score == "evidence"
+            main = score == "bridge" if source == "data from the prior" else score == "evidence"
             rows.append(
                 row(
                     f"{source}, weights by the {score}: right among those above 95 %",
@@ -111,7 +111,9 @@ def count() -> list[dict[str, Any]]:
             "slab, InvGa(3, 1.5) noise, not standardised), p = 8, 12, 20, n = 50, 100, 300. Other "
             "designs: dense, sparse, Laplace and falling loadings of strengths 0.4, 0.7, 1 with "
             "the default prior, p = 10, 20, 40, n = 50 to 1000; weak factors are often not there "
-            "to be found. A weight is the softmax of the score over the numbers tried."
+            "to be found. A weight is the softmax of the score over the numbers weighed. The line that "
+            "is required is that of the score to use: with a prior one means the bridge, with the "
+            "default prior the default."
         ],
         began=began,
         details=details,

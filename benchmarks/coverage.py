@@ -14,12 +14,12 @@ from cuspfa.datasets import simulate
 from cuspfa.posterior.draws import Draws
 
 DESIGNS: dict[str, tuple[dict[str, Any], int]] = {
-    "(100, 5, 1) dense": ({"n": 100, "p": 5, "n_factors": 1}, 200),
-    "(50, 5, 1) dense": ({"n": 50, "p": 5, "n_factors": 1}, 200),
-    "(50, 10, 2) dense": ({"n": 50, "p": 10, "n_factors": 2}, 200),
-    "(200, 10, 2) falling": ({"n": 200, "p": 10, "n_factors": 2, "design": "falling"}, 200),
-    "(100, 20, 5) dense": ({"n": 100, "p": 20, "n_factors": 5}, 200),
-    "(400, 20, 3) sparse": ({"n": 400, "p": 20, "n_factors": 3, "design": "sparse"}, 200),
+    "(100, 5, 1) dense": ({"n": 100, "p": 5, "n_factors": 1}, 120),
+    "(50, 5, 1) dense": ({"n": 50, "p": 5, "n_factors": 1}, 120),
+    "(50, 10, 2) dense": ({"n": 50, "p": 10, "n_factors": 2}, 120),
+    "(200, 10, 2) falling": ({"n": 200, "p": 10, "n_factors": 2, "design": "falling"}, 120),
+    "(100, 20, 5) dense": ({"n": 100, "p": 20, "n_factors": 5}, 120),
+    "(400, 20, 3) sparse": ({"n": 400, "p": 20, "n_factors": 3, "design": "sparse"}, 120),
     "(1000, 50, 8) Laplace": ({"n": 1000, "p": 50, "n_factors": 8, "design": "laplace"}, 100),
     "(300, 60, 4) Laplace": ({"n": 300, "p": 60, "n_factors": 4, "design": "laplace"}, 100),
     "(500, 50, 5) unequal noise": (

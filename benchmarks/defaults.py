@@ -12,9 +12,9 @@ from cuspfa import CuspPrior, GaussianSlab, InverseGammaSlab, LearnedSlab
 from cuspfa.data.complete import prepare_rows
 from cuspfa.datasets import Simulation, simulate
 from cuspfa.prior import default_slab
-from cuspfa.variational.evidence import _Widened
+from cuspfa.variational.evidence import Widened
 from cuspfa.variational.search import Search
-from cuspfa.variational.weighing import weigh
+from cuspfa.variational.weighing import weigh_by_bounds
 
 DESIGNS: dict[str, dict[str, Any]] = {
     "(100, 20, 5) dense": {"n": 100, "p": 20, "n_factors": 5},
@@ -55,7 +55,7 @@ def one(sim: Simulation, slab: Any, seed: int) -> tuple[float, float, int]:
     rng = np.random.default_rng(seed)
     prior = CuspPrior(slab=slab)
     search = Search(prepared.source, prior, tol=0.05, max_iter=2000, max_factors=p, rng=rng)
-    search.over_k(weigh)
+    search.over_k(weigh_by_bounds)
     state, scale = search.chosen.state, prepared.scale
     mean = scale[:, None] * state.loadings.mean
     omega = mean @ mean.T
@@ -63,7 +63,7 @@ def one(sim: Simulation, slab: Any, seed: int) -> tuple[float, float, int]:
     omega[np.diag_indices_from(omega)] += own
     error = float(np.mean((omega - sim.covariance) ** 2))
     left, right = rng.integers(0, p, size=(2, ENTRIES))
-    widened = _Widened(state)
+    widened = Widened(state)
     draws = np.empty((DRAWS, ENTRIES))
     for i in range(DRAWS):
         loadings = scale[:, None] * (widened.mean + widened.draw(rng)[0])

@@ -25,9 +25,8 @@ from cuspfa.data.names import text_names
 from cuspfa.errors import DataError
 from cuspfa.posterior.axes import principal_axes
 from cuspfa.prior import CuspPrior
-from cuspfa.variational.fit import Status
 from cuspfa.variational.method import Variational, VariationalFit
-from cuspfa.variational.result import posterior_of
+from cuspfa.variational.result import posterior_of, record_of
 from cuspfa.variational.search import Callback
 
 
@@ -326,21 +325,19 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
         self, fit: VariationalFit, prepared: Prepared, prior: CuspPrior, names: list[str] | None
     ) -> None:
         """All attributes together, and last, so that a fit that fails leaves the old ones."""
-        run, state = fit.best, fit.best.state
-        posterior = posterior_of(fit, prepared, prior, names)
+        posterior, record = posterior_of(fit, prepared, prior, names), record_of(fit)
         mean, noise_variance = posterior.mean_loadings, posterior.noise_variance
         sd = np.sqrt(np.sum(mean**2, axis=1) + noise_variance)
         loadings = principal_axes(mean / sd[:, None])
-        status = Status.INTERRUPTED if fit.interrupted else run.status
 
         self.posterior_ = posterior
-        self.lower_bound_ = run.total
-        self.search_ = fit.entries
-        self.trace_ = run.trace
-        self.status_ = status.value
-        self.converged_ = status is Status.CONVERGED
-        self.n_iter_ = run.n_iter
-        self.expected_active_factors_ = state.expected_active
+        self.lower_bound_ = record.lower_bound
+        self.search_ = record.search
+        self.trace_ = record.trace
+        self.status_ = record.status
+        self.converged_ = record.converged
+        self.n_iter_ = record.n_iter
+        self.expected_active_factors_ = posterior.expected_active_factors
         self.n_factors_ = posterior.n_active
         self.mean_ = prepared.center
         self.noise_variance_ = noise_variance

@@ -38,7 +38,7 @@ def test_log_likelihood_is_that_of_the_joint_gaussian(shape):
 def test_the_widened_law_is_the_gaussian_it_claims_to_be(slab):
     y = simulate(80, 5, 3, random_state=2).X
     state = fitted(y, 3, CuspPrior(slab=slab), flat=True)[0].state
-    widened = module._Widened(state)
+    widened = module.Widened(state)
     p, k = widened.mean.shape
     covariance = np.zeros((p * k, p * k))
     for j, block in enumerate(bridge.row_covariances(state.loadings)):
@@ -55,7 +55,7 @@ def test_the_widened_law_is_the_gaussian_it_claims_to_be(slab):
         draws.append(delta.ravel())
     assert log_q == pytest.approx(law.logpdf(delta.ravel()), rel=1e-9)
     assert_allclose(np.cov(np.array(draws).T), covariance, atol=0.08 * covariance.max())
-    turns = np.array([(widened.mean @ a.reshape(k, k)).ravel() for a in module._antisymmetric(k)])
+    turns = np.array([(widened.mean @ a.reshape(k, k)).ravel() for a in module.antisymmetric(k)])
     assert_allclose(widened.information, turns @ np.linalg.inv(covariance) @ turns.T, rtol=1e-7)
     assert not np.allclose(widened.information, turns @ narrow @ turns.T, rtol=1e-2)
 

@@ -15,6 +15,7 @@ from cuspfa._checks import must_be, one_of
 from cuspfa._types import Array, Indices, RandomState
 from cuspfa.data.checks import check_columns
 from cuspfa.posterior.draws import Draws
+from cuspfa.posterior.record import FitRecord
 
 if TYPE_CHECKING:
     from cuspfa.posterior.summary import Summary
@@ -38,6 +39,10 @@ class Posterior(ABC):
     """Column names, if the data had any."""
     n_rows: int
     """Rows of the data."""
+    center: Array
+    """(p,) Sample means."""
+    record: FitRecord | None
+    """How the fit went."""
 
     @property
     @abstractmethod

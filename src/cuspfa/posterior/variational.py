@@ -14,15 +14,15 @@ from cuspfa.blocks import Loadings, Noise
 from cuspfa.errors import InputError
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.draws import Draws
+from cuspfa.posterior.record import FitRecord
 from cuspfa.prior import CuspPrior
 from cuspfa.slabs import Slab
 from cuspfa.sweeps import (
-    Chains,
     Statistics,
+    begin_at,
     energies,
     first_scales,
     flip,
-    gram,
     rotate,
     standard_wishart,
     sweep,
@@ -33,7 +33,7 @@ CHUNK = 1 << 19
 """Loadings that move together: 4 MB."""
 WIDEST = 2000
 """Columns up to which a correlation matrix is made of rows that were kept."""
-SWEEPS, WORK = 5, 2e10
+SWEEPS, WORK = 8, 2e10
 """Sweeps after the scale-rotation move, as many as take no more than so many operations."""
 
 
@@ -102,6 +102,8 @@ class VariationalPosterior(Posterior):
         The weight of this number of factors among those that were weighed; not a probability.
     rivals : tuple of VariationalPosterior
         Posteriors for other numbers of factors of notable weight.
+    record : FitRecord or None
+        How the fit went.
     """
 
     loadings: Loadings
@@ -119,6 +121,7 @@ class VariationalPosterior(Posterior):
     names: list[str] | None = None
     weight: float = 1.0
     rivals: tuple[VariationalPosterior, ...] = ()
+    record: FitRecord | None = None
 
     def __repr__(self) -> str:
         """Short: its arrays are for asking, not for looking at."""
@@ -179,7 +182,7 @@ class VariationalPosterior(Posterior):
         mean_field : bool, default=False
             Draw from q itself, as the paper does.
         sweeps : int or None, default=None
-            Exact sweeps for each draw. None means 5, or as many of them as do not take long; 0
+            Exact sweeps for each draw. None means 8, or as many of them as do not take long; 0
             the scale-rotation move alone, which costs next to nothing whatever p is.
         mixed : bool, default=False
             Draw the number of factors too, by the weights of `search_`; loadings of draws with
@@ -269,15 +272,9 @@ class VariationalPosterior(Posterior):
     def _draw_by_sweeps(self, draws: Draws, sweeps: int, rng: np.random.Generator) -> None:
         """Fill draws by exact sweeps that begin at q; the noise has inactive factors in it."""
         assert self.statistics is not None
-        law, p = self.loadings, len(self.scale)
-        spread = np.sqrt(law.spread)[:, None, :]
         for part in _chunks(draws.loadings.shape):
             size = len(draws.loadings[part])
-            z = rng.standard_normal((p, size, spread.shape[2])) * spread
-            loadings = z @ law.basis.T + law.mean[:, None, :]
-            gamma = rng.standard_gamma(self.noise.shape[:, None], size=(p, size))
-            scales = first_scales(energies(gram(loadings)), self.slab, p, rng)
-            chains = Chains(loadings, self.noise.rate[:, None] / gamma, scales)
+            chains = begin_at(self.loadings, self.noise, self.slab, size, rng)
             for _ in range(sweeps):
                 chains = sweep(chains, self.statistics, self.slab, self.prior, rng)
             np.multiply(flip(chains.loadings), self.scale[:, None], out=draws.loadings[part])

@@ -29,7 +29,7 @@ from cuspfa._types import Array
 from cuspfa.blocks import Loadings, Noise
 from cuspfa.data.source import DataSource
 from cuspfa.prior import CuspPrior
-from cuspfa.slabs import LOG_2PI, GaussianSlab, InverseGammaSlab, Slab
+from cuspfa.slabs import HYPER_SPREAD, LOG_2PI, GaussianSlab, InverseGammaSlab, Slab
 from cuspfa.variational.cycle import State
 
 ROTATIONS = 100
@@ -48,8 +48,8 @@ def evidence(
 ) -> Evidence:
     """Collapsed bound of a converged state; for a spike at zero."""
     k = state.n_factors
-    constant = prior.log_count_probability(k) + state.slab.log_hyperprior()
-    widened = _Widened(state)
+    constant = prior.log_count_probability(k) + log_hyper_evidence(state)
+    widened = Widened(state)
     values = np.empty(max(n_draws // 2, 2))
     for i in range(len(values)):
         noise = state.noise.rate / rng.standard_gamma(state.noise.shape)
@@ -64,6 +64,29 @@ def evidence(
     return Evidence(float(values.mean()) + constant + _orbit(state, widened), error)
 
 
+def log_hyper_evidence(state: State) -> float:
+    """Log of the hyper-prior's mass where a pooled slab's (a, b) are plausible (Laplace).
+
+    The rest of the evidence has them at their best; without factors they are free, and it is 0.
+    """
+    slab, energy, p = state.slab, state.loadings.column_energy, len(state.noise.rate)
+    if not (isinstance(slab, InverseGammaSlab) and slab.pooled) or not len(energy):
+        return 0.0
+    here, step = np.log([slab.shape, slab.rate]), 1e-3
+
+    def log_density(at: Array) -> Array:
+        return slab.pooled_log_density(at[:, 0], at[:, 1], np.tile(energy, (len(at), 1)), p)
+
+    corners = np.array([(0, 0), (1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, -1)])
+    f = log_density(here + step * corners)
+    own = (f[1] + f[2] - 2 * f[0], f[3] + f[4] - 2 * f[0])
+    mixed = (f[5] + f[6] - 2 * f[0] - own[0] - own[1]) / 2
+    determinant = (own[0] * own[1] - mixed**2) / step**4
+    # Nowhere wider than the hyper-prior itself, whose curvatures these are at its mode.
+    curvature = max(determinant, 2.0 / HYPER_SPREAD**2)
+    return slab.log_hyperprior() + float(np.log(2 * np.pi) - 0.5 * np.log(curvature))
+
+
 def _log_noise_ratio(variance: Array, noise: Noise, prior: CuspPrior) -> float:
     """Of a draw: log p(σ²) − log q(σ²)."""
     a, b = prior.noise_shape, prior.noise_rate
@@ -72,7 +95,7 @@ def _log_noise_ratio(variance: Array, noise: Noise, prior: CuspPrior) -> float:
     return float(np.sum(terms))
 
 
-class _Widened:
+class Widened:
     """q̃(Λ), with the linear algebra of its scale directions in K² dimensions.
 
     V_j^{-1} = T + τ_j M for all rows, so <μX, μY> in that metric is a sum of two Kronecker
@@ -85,8 +108,8 @@ class _Widened:
         self.log_det = loadings.log_det
         k = self.mean.shape[1]
         self.inverse = np.asarray(np.linalg.inv(self.basis))
-        metric = _metric(state.loadings, self.inverse)
-        self.directions = _symmetric(k)
+        self.metric = metric = _metric(state.loadings, self.inverse)
+        self.directions = symmetric(k)
         gram = self.directions @ metric @ self.directions.T
         known = np.maximum(np.diag(gram), 1e-100)  # a dead factor's directions have no length
         self.widths = np.maximum(_scale_variances(state) - 1.0 / known, 1e-12)
@@ -94,7 +117,7 @@ class _Widened:
         if k:
             self.log_det += float(np.sum(np.log(self.widths)))
             self.log_det += 2.0 * float(np.sum(np.log(np.diag(self.inner))))
-        turns = _antisymmetric(k)
+        turns = antisymmetric(k)
         across = self.directions @ metric @ turns.T
         # What q̃ knows of the angles: its inverse covariance along the rotations μA.
         self.information = turns @ metric @ turns.T - across.T @ cho_solve(
@@ -142,7 +165,8 @@ def _scale_variances(state: State) -> Array:
     return np.asarray(np.where(rows == columns, 0.5, 0.25) / pairs)
 
 
-def _symmetric(k: int) -> Array:
+def symmetric(k: int) -> Array:
+    """The K(K+1)/2 symmetric directions, as rows of K² numbers."""
     rows, columns = np.triu_indices(k)
     matrices = np.zeros((len(rows), k, k))
     index = np.arange(len(rows))
@@ -151,7 +175,8 @@ def _symmetric(k: int) -> Array:
     return matrices.reshape(len(rows), k * k)
 
 
-def _antisymmetric(k: int) -> Array:
+def antisymmetric(k: int) -> Array:
+    """The K(K−1)/2 rotations of two columns, as rows of K² numbers."""
     rows, columns = np.triu_indices(k, 1)
     matrices = np.zeros((len(rows), k, k))
     index = np.arange(len(rows))
@@ -160,7 +185,7 @@ def _antisymmetric(k: int) -> Array:
     return matrices.reshape(len(rows), k * k)
 
 
-def _orbit(state: State, widened: _Widened) -> float:
+def _orbit(state: State, widened: Widened) -> float:
     """The best choice of m: rotate the m strongest columns, permute and reflect the others."""
     p, k = state.loadings.mean.shape
     second = state.loadings.weighted_gram(np.ones(p))
@@ -171,8 +196,7 @@ def _orbit(state: State, widened: _Widened) -> float:
     last_of_pair = np.maximum(rank[first], rank[other])
     gains = [float(k * np.log(2) + gammaln(k + 1))]  # m = 0: signed permutations alone
     for m in range(2, k + 1):
-        orders = np.arange(1, m + 1)
-        volume = float(np.sum(np.log(2) + orders / 2 * np.log(np.pi) - gammaln(orders / 2)))
+        volume = log_volume(m)
         angles = last_of_pair < m
         information = widened.information[np.ix_(angles, angles)]
         gain = volume + 0.5 * float(np.linalg.slogdet(information)[1])
@@ -181,6 +205,12 @@ def _orbit(state: State, widened: _Widened) -> float:
         others = float(gammaln(k + 1) - gammaln(m + 1) + (k - m) * np.log(2))
         gains.append(gain + others)
     return max(gains)
+
+
+def log_volume(k: int) -> float:
+    """Of all rotations and reflections O(K)."""
+    orders = np.arange(1, k + 1)
+    return float(np.sum(np.log(2) + orders / 2 * np.log(np.pi) - gammaln(orders / 2)))
 
 
 def _mixing_loss(second: Array, slab: Slab, p: int) -> float:

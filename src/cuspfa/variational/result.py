@@ -8,9 +8,11 @@ import numpy as np
 
 from cuspfa._types import BoolArray
 from cuspfa.data.complete import Prepared
+from cuspfa.posterior.record import FitRecord
 from cuspfa.posterior.variational import ScoreLaw, VariationalPosterior
 from cuspfa.prior import CuspPrior
 from cuspfa.variational.cycle import State
+from cuspfa.variational.fit import Status
 from cuspfa.variational.method import VariationalFit
 
 
@@ -32,7 +34,24 @@ def posterior_of(
         for weight, state in fit.rivals
     )
     weight = 1.0 - sum(rival.weight for rival in rivals)
-    return VariationalPosterior(**_laws(fit.best.state), **shared, weight=weight, rivals=rivals)
+    return VariationalPosterior(
+        **_laws(fit.best.state), **shared, weight=weight, rivals=rivals, record=record_of(fit)
+    )
+
+
+def record_of(fit: VariationalFit) -> FitRecord:
+    """How the fit went."""
+    run = fit.best
+    status = Status.INTERRUPTED if fit.interrupted else run.status
+    return FitRecord(
+        "variational",
+        run.total,
+        status.value,
+        status is Status.CONVERGED,
+        run.n_iter,
+        run.trace,
+        fit.entries,
+    )
 
 
 def _laws(state: State) -> dict[str, Any]:

@@ -40,6 +40,8 @@ FAR = 500.0
 """A run so far behind is not gone back to: its state is forgotten."""
 PARSIMONY = 2.0
 """A further factor must raise the evidence by this many nats, odds of 7 to 1, to be reported."""
+SMALL = 40_000
+"""Numbers of a data matrix, up to a rotation of its rows, with which sweeps are quick."""
 POLISH = 0.01
 """The winner is run until its bound grows by less than this part of tol."""
 
@@ -92,6 +94,9 @@ class Search:
         self.curve: dict[int, Point] = {}
         """What is worth knowing of every K that was tried."""
         self.evidence_by_k: dict[int, Evidence] = {}
+        small = source.p * min(source.p, source.n) <= SMALL
+        self.statistics = source.statistics() if small else None
+        """What exact sweeps need, where they are quick."""
         self.wanted: int | None = None
         """A given K, kept however far behind it is."""
 

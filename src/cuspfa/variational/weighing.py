@@ -1,4 +1,7 @@
-"""Which K, honestly: the candidates of the search weighed again by `evidence.py`.
+"""Which K, honestly: the candidates of the search weighed again by their evidence.
+
+By the collapsed bound (`evidence.py`), which is quick, or by a bridge to the posterior
+(`bridge.py`), which is accurate, where the data are small enough for exact sweeps.
 
 The bound falls behind log p(y | K) more and more as K grows. So the K of the best bound is weighed
 against those above it, as long as they are not hopelessly behind, and the one below.
@@ -8,23 +11,84 @@ from __future__ import annotations
 
 import numpy as np
 
+from cuspfa.slabs import GaussianSlab, InverseGammaSlab
+from cuspfa.variational.bridge import bridged_evidence
 from cuspfa.variational.cycle import State
 from cuspfa.variational.evidence import Evidence, evidence
 from cuspfa.variational.fit import Status
 from cuspfa.variational.search import PARSIMONY, Search, noise_variance
 
+BEHIND, CLOSE, FURTHEST = 5.0, 3.0, 6
+"""Nats behind the best where bridges end, nats within which they are built again with more draws,
+and the most factors above the best bound's that are looked at."""
 MISSES = 2
 """So many K in a row that the evidence does not prefer end the weighing."""
 NEAR_EDGE = 0.9
 """A direction below this part of the edge of pure noise is not worth weighing."""
 DEAD = 0.05
 """A factor with less signal than this does nothing: K with it is K − 1 without."""
+MANY = 10
+"""With more factors at the best bound no bridge is built: a sweep takes K² small steps."""
+BRIDGE = 3
+"""Draws of a bridge for each draw of a bound: many together cost less."""
 DRAWS, DRAW_COST = 40, 2e8
 """Draws for an evidence; fewer where they would take more than so many multiplications."""
 
 
-def weigh(search: Search) -> None:
-    """Weigh the K of the best bound against those above it and the one below, if in reach."""
+def weigh_by_bridges(search: Search) -> None:
+    """Upwards until K is `BEHIND` nats behind the best, and downwards; by `bridge.py`.
+
+    Where rows are few the evidence is nearly flat above the truth, so the next K up is weighed
+    however little its bound promises. Where bridges would take long, bounds do instead.
+    """
+    start, slab = search.best.state.n_factors, search.best.state.slab
+    known = isinstance(slab, (GaussianSlab, InverseGammaSlab))
+    if not known or search.statistics is None or start > MANY:
+        weigh_by_bounds(search)
+        return
+    best = _bridge(search, start, DRAWS)
+    for step in (1, -1):
+        k = start + step
+        while 0 <= k <= min(search.max_factors, start + FURTHEST) and _settled(search, k):
+            weighed = _bridge(search, k, DRAWS)
+            best = max(best, weighed)
+            if weighed.value < best.value - BEHIND:
+                break
+            k += step
+    close = [k for k, found in search.evidence_by_k.items() if found.value > best.value - CLOSE]
+    if len(close) > 1:
+        for k in close:
+            _bridge(search, k, 4 * DRAWS)
+
+
+def _bridge(search: Search, k: int, draws: int) -> Evidence:
+    if k == 0:
+        return _weigh(search, k, draws)  # exact, without a bridge
+    assert search.statistics is not None
+    # The same draws every time: an average, which should not differ from fit to fit.
+    fixed = np.random.default_rng(0)
+    state = search.best_by_k[k].state
+    found = bridged_evidence(state, search.statistics, search.prior, fixed, BRIDGE * draws)
+    search.evidence_by_k[k] = found
+    return found
+
+
+def _settled(search: Search, k: int) -> bool:
+    """Make sure that there is a run of k living factors that was not given up."""
+    one = search.best_by_k.get(k)
+    if one is None:
+        below = search.best_by_k.get(k - 1)
+        if below is None:
+            return False
+        directions = search.left_over(below.state, 1)
+        search.try_state(search.larger(below.state, directions), patient=True)
+    elif one.status is Status.GIVEN_UP:
+        search.try_state(one.state, patient=True)
+    return k in search.best_by_k and weakest_signal(search.best_by_k[k].state) > DEAD
+
+
+def weigh_by_bounds(search: Search) -> None:
+    """Upwards while in reach, and the one below if its bound is close; by `evidence.py`."""
     k = search.best.state.n_factors
     below = search.best_by_k.get(k - 1)
     close_below = below is not None and below.total > search.best.total - 2 * PARSIMONY
@@ -77,11 +141,12 @@ def signal_left(search: Search, state: State, part: float = NEAR_EDGE) -> bool:
 
 
 def _weigh(search: Search, k: int, draws: int) -> Evidence:
+    state = search.best_by_k[k].state
     cost = search.source.p * min(search.source.p, search.source.n) * (k + 1)
     draws = int(np.clip(DRAW_COST / cost, 20, draws))
     # The same draws every time: an average, which should not differ from fit to fit.
     fixed = np.random.default_rng(0)
-    found = evidence(search.best_by_k[k].state, search.source, search.prior, fixed, draws)
+    found = evidence(state, search.source, search.prior, fixed, draws)
     search.evidence_by_k[k] = found
     return found
 

@@ -1,0 +1,36 @@
+"""How a fit went: what was tried, and how it ended."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cuspfa._types import Array
+
+
+class SearchEntry(NamedTuple):
+    """What was found for one number of factors."""
+
+    n_factors: int
+    lower_bound: float
+    """The highest bound reached with so many factors."""
+    evidence: float
+    """Estimate of log p(y, K) where it was weighed, else NaN."""
+    weight: float
+    """exp(evidence) of those weighed, or exp(bound) if none was, normalised. Not a probability."""
+    n_iter: int
+    """Cycles spent on it, over all its runs."""
+    status: str
+
+
+class FitRecord(NamedTuple):
+    """The run that was kept, and the whole curve by number of factors."""
+
+    method: str
+    """The engine: "variational"."""
+    lower_bound: float
+    status: str
+    converged: bool
+    n_iter: int
+    trace: Array
+    """(n_iter,) the bound after each cycle."""
+    search: list[SearchEntry]
