@@ -53,7 +53,7 @@ def from_designs(seed: int) -> tuple[np.ndarray, int, dict[str, Any]]:
     return sim.X, k, {}
 
 
-SOURCES = {"data from the prior": (from_the_prior, 400), "other designs": (from_designs, 400)}
+SOURCES = {"data from the prior": (from_the_prior, 160), "other designs": (from_designs, 160)}
 SCORES = ("bridge", "evidence", "bound")
 
 
@@ -111,9 +111,9 @@ def count() -> list[dict[str, Any]]:
             "slab, InvGa(3, 1.5) noise, not standardised), p = 8, 12, 20, n = 50, 100, 300. Other "
             "designs: dense, sparse, Laplace and falling loadings of strengths 0.4, 0.7, 1 with "
             "the default prior, p = 10, 20, 40, n = 50 to 1000; weak factors are often not there "
-            "to be found. A weight is the softmax of the score over the numbers weighed. The line that "
-            "is required is that of the score to use: with a prior one means the bridge, with the "
-            "default prior the default."
+            "to be found. A weight is the softmax of the score over the numbers weighed. Required "
+            "is the line of the score to use: with a prior one means the bridge, with the default "
+            "prior the default."
         ],
         began=began,
         details=details,

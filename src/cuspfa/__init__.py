@@ -11,7 +11,12 @@ if TYPE_CHECKING:
     from cuspfa import anndata as anndata
     from cuspfa import datasets as datasets
     from cuspfa.data.moments import Moments as Moments
+    from cuspfa.data_misfit import misfit as misfit
     from cuspfa.estimator import CuspFactorAnalysis as CuspFactorAnalysis
+    from cuspfa.factor_count import how_many as how_many
+    from cuspfa.posterior import adequacy as adequacy
+    from cuspfa.posterior import retention as retention
+    from cuspfa.posterior.files import load as load
     from cuspfa.prior import CuspPrior as CuspPrior
     from cuspfa.prior_sensitivity import sensitivity as sensitivity
     from cuspfa.process import CumulativeShrinkage as CumulativeShrinkage
@@ -31,9 +36,18 @@ _HOMES = {
     "LearnedSlab": "cuspfa.slabs",
     "Moments": "cuspfa.data.moments",
     "Variational": "cuspfa.variational.method",
+    "how_many": "cuspfa.factor_count",
+    "load": "cuspfa.posterior.files",
+    "misfit": "cuspfa.data_misfit",
     "sensitivity": "cuspfa.prior_sensitivity",
 }
-_MODULES = ("anndata", "datasets", "errors")
+_MODULES = {
+    "adequacy": "cuspfa.posterior.adequacy",
+    "anndata": "cuspfa.anndata",
+    "datasets": "cuspfa.datasets",
+    "errors": "cuspfa.errors",
+    "retention": "cuspfa.posterior.retention",
+}
 
 __all__ = [
     "CumulativeShrinkage",
@@ -45,9 +59,14 @@ __all__ = [
     "Moments",
     "Variational",
     "__version__",
+    "adequacy",
     "anndata",
     "datasets",
     "errors",
+    "how_many",
+    "load",
+    "misfit",
+    "retention",
     "sensitivity",
 ]
 
@@ -56,7 +75,7 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     if name in _MODULES:
-        return import_module(f"cuspfa.{name}")
+        return import_module(_MODULES[name])
     raise AttributeError(f"module 'cuspfa' has no attribute {name!r}")
 
 

@@ -23,6 +23,10 @@ class DataTypeError(DataError, TypeError):
     """The data hold objects that are no numbers at all."""
 
 
+class FileError(InputError):
+    """A file is not a fit saved by cuspfa, is damaged, or of a newer version; it says which."""
+
+
 class CuspWarning(UserWarning):
     """Root of all warnings issued by cuspfa."""
 

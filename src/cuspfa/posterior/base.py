@@ -5,6 +5,7 @@ An engine's posterior says how to draw and what its means are; the rest follows 
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -136,6 +137,39 @@ class Posterior(ABC):
         from cuspfa.posterior.summary import as_dict
 
         return as_dict(self, self.draw(n_draws, random_state=random_state), scores)
+
+    def save(
+        self, path: str | os.PathLike[str], *, statistics: bool = True, scores: Any = None
+    ) -> None:
+        """Write to a file, which `cuspfa.load` reads: the whole file or nothing.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            The file; an old one is replaced.
+        statistics : bool, default=True
+            Include the cross-products of the data, where they were kept. Without them the file
+            says less about the data, but draws have no exact sweeps and `summary` no measures of
+            fit. A column in which one row alone differs from all others, such as a rare category,
+            gives that row away by its cross-products: leave them out before such a fit is shared.
+        scores : ndarray (n, K) or None, default=None
+            Factor scores to include, as `transform` gives them; `posterior.files.load_scores`
+            reads them. Without them no row, score or label of a row is inside.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> from cuspfa import CuspFactorAnalysis, datasets
+        >>> X = datasets.simulate(100, 8, 2, random_state=0).X
+        >>> posterior = CuspFactorAnalysis().fit(X).posterior_
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     posterior.save(os.path.join(folder, "fit.cuspfa"))
+        ...     os.listdir(folder)
+        ['fit.cuspfa']
+        """
+        from cuspfa.posterior.files import save
+
+        save(self, path, statistics=statistics, scores=scores)
 
     def interval(
         self,
