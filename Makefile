@@ -44,7 +44,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks $(SECTIONS)
 
 calibration: $(VENV)/.dev
-	$(BIN)/python -m benchmarks optimum heldout defaults noise
+	$(BIN)/python -m benchmarks optimum heldout defaults noise coverage count misfit
 
 figures: $(VENV)/.app
 	$(BIN)/python docs/figures/make.py
