@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cuspfa import anndata as anndata
     from cuspfa import datasets as datasets
+    from cuspfa import plots as plots
     from cuspfa.data.moments import Moments as Moments
     from cuspfa.data_misfit import misfit as misfit
     from cuspfa.estimator import CuspFactorAnalysis as CuspFactorAnalysis
@@ -46,6 +47,7 @@ _MODULES = {
     "anndata": "cuspfa.anndata",
     "datasets": "cuspfa.datasets",
     "errors": "cuspfa.errors",
+    "plots": "cuspfa.plots",
     "retention": "cuspfa.posterior.retention",
 }
 
@@ -66,6 +68,7 @@ __all__ = [
     "how_many",
     "load",
     "misfit",
+    "plots",
     "retention",
     "sensitivity",
 ]

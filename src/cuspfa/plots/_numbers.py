@@ -1,0 +1,118 @@
+"""What figures need of a posterior, before anything is drawn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cuspfa._checks import must_be, whole
+from cuspfa._types import Array, Indices, RandomState
+from cuspfa.errors import InputError
+from cuspfa.posterior.base import Interval, Posterior
+from cuspfa.posterior.draws import Draws
+
+N_DRAWS, FEWEST = 1000, 200
+"""Draws behind intervals, as in a summary; of very many loadings fewer, but no fewer than these."""
+NUMBERS = 1 << 26
+"""Loadings that all draws together may hold: 512 MB."""
+
+
+def check_posterior(posterior: Any) -> Posterior:
+    """A posterior, and not the model it belongs to."""
+    if not isinstance(posterior, Posterior):
+        raise must_be("posterior", "a posterior such as model.posterior_", type(posterior).__name__)
+    return posterior
+
+
+def make_draws(
+    posterior: Posterior, draws: Draws | None, n_draws: int | None, random_state: RandomState
+) -> Draws:
+    """Those that were given, or new ones."""
+    if draws is None:
+        size = len(posterior.noise_variance) * max(posterior.n_active, 1)
+        number = max(FEWEST, min(N_DRAWS, NUMBERS // size)) if n_draws is None else n_draws
+        return posterior.draw(number, random_state=random_state)
+    if not isinstance(draws, Draws):
+        raise must_be("draws", "None or what posterior.draw returns", type(draws).__name__)
+    p = len(posterior.noise_variance)
+    if draws.noise_variance.shape[1] != p:
+        raise InputError(
+            f"draws must be of the posterior's {p} variables. Got draws of "
+            f"{draws.noise_variance.shape[1]} instead."
+        )
+    return draws
+
+
+def grouped_order(loadings: Array) -> tuple[Indices, Indices]:
+    """Variables by the factor they load on most, there from the largest down; and their factors.
+
+    Signed, so that what loads negatively on a factor stands together at the end of its group.
+    """
+    p, k = loadings.shape
+    if k == 0:
+        return np.arange(p), np.zeros(p, dtype=np.intp)
+    factor = np.argmax(np.abs(loadings), axis=1)
+    order = np.lexsort((-loadings[np.arange(p), factor], factor))
+    return order, factor[order]
+
+
+def check_factors(factor: Any, k: int) -> list[int]:
+    """Positions, from 0, of the factors that are asked for, from 1.
+
+    Where there are none at all, what is asked for is taken as it is: a figure will say so.
+    """
+    if isinstance(factor, str):
+        if factor != "all":
+            raise must_be("factor", 'a number from 1 on, a list of them or "all"', factor)
+        return list(range(max(k, 1)))
+    several = list(factor) if isinstance(factor, (list, tuple, range, np.ndarray)) else [factor]
+    found = [whole("factor", one, 1) for one in several]
+    if not found:
+        raise must_be("factor", 'a number from 1 on, a list of them or "all"', factor)
+    if k and max(found) > k:
+        raise must_be("factor", f"at most {k}, the number of factors", factor)
+    return [one - 1 for one in found]
+
+
+def aligned_loadings(draws: Draws, target: Array, rows: Indices | slice = slice(None)) -> Array:
+    """Draws of loadings on the correlation scale, each turned towards the target.
+
+    A draw's factors may be turned or flipped at will without changing its covariance, so that the
+    loadings of one factor over unaligned draws are a mixture of all. The turn is the orthogonal
+    one that brings all p rows nearest to the target (Procrustes).
+
+    Parameters
+    ----------
+    draws : Draws
+        In any rotation.
+    target : ndarray (p, K)
+        Loadings on the correlation scale.
+    rows : indices of variables
+        Those to return; all take part in the turn.
+
+    Returns
+    -------
+    ndarray (n_draws, rows, K)
+    """
+    k = target.shape[1]
+    parts = []
+    for part in draws.batches():
+        variance = np.sum(part.loadings**2, axis=2) + part.noise_variance
+        standard = part.loadings / np.sqrt(variance)[:, :, None]
+        # Draws of another number of factors: what one side lacks counts as columns of zeros.
+        lacking = max(k - standard.shape[2], 0)
+        standard = np.pad(standard, ((0, 0), (0, 0), (0, lacking)))
+        aim = np.pad(target, ((0, 0), (0, standard.shape[2] - k)))
+        u, _, vt = np.linalg.svd(standard.transpose(0, 2, 1) @ aim)
+        parts.append(standard[:, rows] @ (u @ vt)[:, :, :k])
+    return np.concatenate(parts)
+
+
+def central(values: Array, prob: float) -> Interval:
+    """Central interval over the first axis."""
+    if isinstance(prob, bool) or not isinstance(prob, (int, float, np.number)):
+        raise must_be("prob", "a number between 0 and 1", prob)
+    if not 0.0 < prob < 1.0:
+        raise must_be("prob", "between 0 and 1", prob)
+    return Interval(*np.quantile(values, [(1 - prob) / 2, (1 + prob) / 2], axis=0))
