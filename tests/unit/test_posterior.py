@@ -218,7 +218,7 @@ def test_summary_and_plain_values():
     assert plain["n_factors"] == 2
     assert_allclose(np.abs(plain["loadings"]), np.abs(MODEL.loadings_), atol=1e-8)
     low, high = plain["communality_interval"]
-    assert all(a < b for a, b in zip(low, high, strict=True))
+    assert all(a < b < c for a, b, c in zip(low, plain["communality"], high, strict=True))
 
 
 def test_headlines():

@@ -269,7 +269,7 @@ def as_dict(posterior: Posterior, draws: Draws, scores: Any = None) -> dict[str,
             for line in found.factors
         ],
         "loadings": loadings.tolist(),
-        "communality": np.sum(loadings**2, axis=1).tolist(),
+        "communality": np.median(draws.communality, axis=0).tolist(),
         "communality_interval": [communality.lower.tolist(), communality.upper.tolist()],
         "noise_variance": posterior.noise_variance.tolist(),
         "noise_variance_interval": [noise.lower.tolist(), noise.upper.tolist()],
