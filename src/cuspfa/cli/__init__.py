@@ -6,11 +6,14 @@ import sys
 def main() -> None:
     """Entry point of `cuspfa`; says what to install when the `app` extra is missing."""
     try:
-        import cyclopts  # noqa: F401
-        import rich  # noqa: F401
-    except ModuleNotFoundError:
-        sys.stderr.write("The cuspfa program needs more packages: pip install 'cuspfa[app]'\n")
-        sys.exit(2)
-    from cuspfa.cli.app import run
+        try:
+            import cyclopts  # noqa: F401
+            import rich  # noqa: F401
+        except ModuleNotFoundError:
+            sys.stderr.write("The cuspfa program needs more packages: pip install 'cuspfa[app]'\n")
+            sys.exit(2)
+        from cuspfa.cli.app import run
+    except KeyboardInterrupt:
+        sys.exit(130)
 
     sys.exit(run(sys.argv[1:]))

@@ -9,11 +9,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 from cyclopts import App, CycloptsError, Parameter
 
@@ -24,7 +26,9 @@ app = App(
     name="cuspfa",
     version=__version__,
     help="Bayesian factor analysis that finds its own number of factors.\n\n"
+    "Example: cuspfa fit answers.csv -o answers.cusp\n\n"
     "Add --debug to any command to see where an error came from.",
+    help_format="plaintext",  # what renders markdown takes long to load
     suppress_keyboard_interrupt=False,
 )
 
@@ -34,6 +38,168 @@ def _whole_number(type_: Any, tokens: Sequence[Any]) -> int:
         return int(tokens[0].value)
     except ValueError:
         raise ValueError(f'must be a whole number, got "{tokens[0].value}"') from None
+
+
+Picture = Literal["search", "loadings", "forest", "correlation", "communality", "trace"]
+Fit = Annotated[Path, Parameter(help="A fit, as cuspfa fit -o writes it.")]
+
+
+@app.command
+def fit(
+    data: Annotated[
+        Path | None,
+        Parameter(
+            allow_leading_hyphen=True,
+            help="CSV, TSV, Parquet or Feather file; - is standard input.",
+        ),
+    ] = None,
+    /,
+    *,
+    example: Annotated[
+        Literal["bfi"] | None,
+        Parameter(help="Fit data that come with cuspfa: 25 personality items."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        Parameter(name=("--output", "-o"), help="Save the fit to this file, such as fit.cusp."),
+    ] = None,
+    method: Annotated[str, Parameter(help="The engine: variational.")] = "variational",
+    columns: Annotated[
+        list[str] | None,
+        Parameter(
+            negative="",
+            help="Columns to analyse: names with commas between them, or numbers from 1 on, such "
+            "as 3-10. May be repeated. Left out: all columns of numbers.",
+        ),
+    ] = None,
+    exclude: Annotated[
+        list[str] | None,
+        Parameter(negative="", help="Columns to leave out, written in the same way."),
+    ] = None,
+    id: Annotated[str | None, Parameter(help="Column with names of rows: not analysed.")] = None,
+    standardize: Annotated[
+        bool,
+        Parameter(show_default=False, help="Scale each column to unit variance first (default)."),
+    ] = True,
+    factors: Annotated[
+        int | None,
+        Parameter(converter=_whole_number, help="Number of factors. Left out: found."),
+    ] = None,
+    seed: Annotated[
+        int, Parameter(converter=_whole_number, help="Seed; it matters only with over 400 columns.")
+    ] = 0,
+    json: Annotated[
+        bool,
+        Parameter(
+            negative="",
+            show_default=False,
+            help="Print the result as JSON, and all else to standard error.",
+        ),
+    ] = False,
+    quiet: Annotated[
+        bool,
+        Parameter(
+            negative="",
+            show_default=False,
+            help="Print the first line of the summary alone; what was left out, and warnings, go "
+            "to standard error.",
+        ),
+    ] = False,
+) -> None:
+    """Fit a factor model to a table, and show what was found.
+
+    Leaves out text, dates, constants, row numbers and rows with holes, and says so.
+
+    Example: cuspfa fit answers.csv --exclude age,sex -o answers.cusp
+    """
+    from cuspfa.cli.fit import Request
+    from cuspfa.cli.fit import fit as run_fit
+
+    run_fit(
+        Request(
+            data=None if data is None else str(data),
+            example=example,
+            output=output,
+            method=method,
+            columns=columns or (),
+            exclude=exclude or (),
+            id_column=id,
+            standardize=standardize,
+            factors=factors,
+            seed=seed,
+            as_json=json,
+            quiet=quiet,
+        )
+    )
+
+
+@app.command
+def scores(
+    fit: Fit,
+    data: Annotated[
+        Path,
+        Parameter(
+            allow_leading_hyphen=True,
+            help="Table with the columns of the fit, in any order; - is standard input.",
+        ),
+    ],
+    /,
+    *,
+    output: Annotated[
+        Path | None,
+        Parameter(name=("--output", "-o"), help="CSV file to write. Left out: standard output."),
+    ] = None,
+    id: Annotated[str | None, Parameter(help="Column with names of rows, to be kept.")] = None,
+) -> None:
+    """Factor scores of the rows of a table, as CSV.
+
+    Example: cuspfa scores answers.cusp answers.csv --id person -o scores.csv
+    """
+    from cuspfa.cli.scores import write_scores
+
+    write_scores(fit, str(data), output=output, id_column=id)
+
+
+@app.command
+def info(fit: Fit, /) -> None:
+    """Show what a saved fit holds, with its summary.
+
+    Example: cuspfa info answers.cusp
+    """
+    from cuspfa.cli.info import print_info
+
+    print_info(fit)
+
+
+@app.command
+def plot(
+    fit: Fit,
+    kind: Annotated[Picture, Parameter(help="What to draw.")],
+    /,
+    *,
+    output: Annotated[
+        Path, Parameter(name=("--output", "-o"), help="File to write: .png, .svg or .pdf.")
+    ],
+) -> None:
+    """Draw one picture of a saved fit.
+
+    Example: cuspfa plot answers.cusp loadings -o loadings.png
+    """
+    from cuspfa.cli.plot import draw
+
+    draw(fit, kind, output)
+
+
+@app.command
+def completion(
+    shell: Annotated[Literal["bash", "zsh", "fish"], Parameter(help="Which shell.")],
+    /,
+) -> None:
+    """Print what makes a shell complete cuspfa's commands and options at the Tab key.
+
+    Example: cuspfa completion bash > ~/.local/share/bash-completion/completions/cuspfa
+    """
+    sys.stdout.write(app.generate_completion(prog_name="cuspfa", shell=shell) + "\n")
 
 
 @app.command
@@ -69,20 +235,24 @@ def run(arguments: list[str]) -> int:
     debug = "--debug" in arguments
     arguments = [word for word in arguments if word != "--debug"]
     error_console = Terminal(stderr=True, soft_wrap=True)
+    _replace_what_cannot_be_written()
     try:
-        app(arguments, exit_on_error=False, print_error=False, error_console=error_console)
+        code = _exit_code(arguments, error_console)
         sys.stdout.flush()
     except KeyboardInterrupt:
         error_console.print("Interrupted.")
         return 130
     except BrokenPipeError:
-        # The interpreter flushes once more as it ends; let it do so into nothing.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_output()
         return 141
     except (CuspError, CycloptsError, OSError) as error:
         if debug:
             traceback.print_exc()
         error_console.print("cuspfa:", _one_line(error), markup=False)
+        try:
+            sys.stdout.flush()
+        except OSError:  # a full disk
+            _give_up_output()
         return 2
     except Exception as error:
         if debug:
@@ -93,7 +263,28 @@ def run(arguments: list[str]) -> int:
             markup=False,
         )
         return 1
+    return code
+
+
+def _exit_code(arguments: list[str], error_console: Terminal) -> int:
+    """Of a run that ended as it should: cyclopts exits by itself, or not, by its version."""
+    try:
+        app(arguments, exit_on_error=False, print_error=False, error_console=error_console)
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else 0
     return 0
+
+
+def _give_up_output() -> None:
+    """The interpreter flushes once more as it ends; let it do so into nothing."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _replace_what_cannot_be_written() -> None:
+    """A terminal that lacks a letter of some column's name shows a question mark."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def _one_line(error: BaseException) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from cuspfa.errors import InputError
@@ -16,7 +18,8 @@ def check_writable(option: str, path: Path) -> None:
     if path.exists():
         if not os.access(path, os.W_OK):
             raise InputError(f"{option}: no permission to write to {str(path)!r}.")
-        return
+        if not path.is_file():
+            return
     parent = path.resolve().parent
     if not parent.is_dir():
         raise InputError(
@@ -24,6 +27,34 @@ def check_writable(option: str, path: Path) -> None:
         )
     if not os.access(parent, os.W_OK):
         raise InputError(f"{option}: no permission to write in {str(parent)!r}.")
+
+
+def check_not_the_input(option: str, output: Path, given: str) -> None:
+    """Nobody means to replace the data by what comes of them."""
+    if given != "-" and output.exists() and Path(given).exists() and output.samefile(given):
+        raise InputError(f"{option}: {given!r} is read, and would be lost. Choose another name.")
+
+
+def _beside(target: Path) -> Path:
+    return target.with_name(f".{target.name}.{os.getpid()}.part")
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A name to write to, which takes the place of `path` when all is written."""
+    target = path.resolve()
+    if target.exists() and not target.is_file():
+        yield target
+        return
+    temporary = _beside(target)
+    try:
+        yield temporary
+        if target.exists():
+            temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def write_text(path: Path, text: str) -> None:
@@ -36,7 +67,7 @@ def write_text(path: Path, text: str) -> None:
             target.write_text(text, encoding="utf-8")
             return
         mode = stat.S_IMODE(status.st_mode)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
+    temporary = _beside(target)
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:

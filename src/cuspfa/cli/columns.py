@@ -1,0 +1,210 @@
+"""Which columns and rows are analysed, and what is left out, with the reason."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from cuspfa._types import Array, BoolArray
+from cuspfa.cli.cells import Column
+from cuspfa.cli.read import Table, no_such_column
+from cuspfa.errors import DataError, InputError
+
+FEWEST_ROWS = 10
+"""With fewer rows nothing can be said of any factor."""
+FEWEST_COLUMNS = 2
+LEAST_SHARE = 0.5
+"""If fewer of the rows than this have no holes, those that are left may be another population."""
+_RANGE = re.compile(r"(\d+)(?:-(\d+))?", re.ASCII)
+_ID_NAME = re.compile(
+    r"(?i:(.*[\W_])?(id|ids|idx|index|nr|no|row|row ?names?|row ?numbers?|case|obs|subject|"
+    r"participant|respondent)\W*|__index_level_\d+__|column1)|.*[a-z]I[Dd]"
+)
+
+
+class LeftOut(NamedTuple):
+    """A column that is not analysed."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """What is analysed."""
+
+    names: list[str]
+    rows: Array
+    """(n, p) without a hole."""
+    complete: BoolArray
+    """Which of the rows that were read have no hole."""
+    left_out: list[LeftOut]
+    excluded: list[str]
+    """Left out because the user said so."""
+    holes: dict[str, int]
+    """By column, of those analysed, where there are any."""
+
+
+def choose(table: Table, columns: Sequence[str] = (), exclude: Sequence[str] = ()) -> Chosen:
+    """Columns of numbers that vary, and the rows of these without a hole."""
+    if table.n_rows < FEWEST_ROWS:
+        raise DataError(
+            f"{table.source} has {table.n_rows} row(s). At least {FEWEST_ROWS} are needed to say "
+            "anything of factors."
+        )
+    asked = parse_columns("--columns", columns, table.names)
+    unwanted = parse_columns("--exclude", exclude, table.names)
+    candidates = asked if columns else list(range(len(table.columns)))
+    candidates = [j for j in candidates if j not in unwanted]
+    left_out, kept = [], []
+    for j in candidates:
+        reason = _reason(table, j, wanted=bool(columns))
+        if reason:
+            left_out.append(LeftOut(table.columns[j].name, reason))
+        else:
+            kept.append(j)
+    complete = _complete(table, kept)
+    for j in list(kept):  # what varies in rows with holes alone
+        if _constant(_numbers(table.columns[j])[complete]):
+            kept.remove(j)
+            left_out.append(LeftOut(table.columns[j].name, "constant in the rows without holes"))
+    if len(kept) < FEWEST_COLUMNS:
+        raise DataError(_too_few_columns(table, kept, left_out))
+    rows = np.column_stack([_numbers(table.columns[j])[complete] for j in kept])
+    holes = {table.columns[j].name: table.columns[j].holes for j in kept if table.columns[j].holes}
+    names = [table.columns[j].name for j in kept]
+    excluded = [table.columns[j].name for j in sorted(unwanted)]
+    return Chosen(names, rows, complete, left_out, excluded, holes)
+
+
+def parse_columns(option: str, given: Sequence[str], names: list[str]) -> list[int]:
+    """Positions of columns by name or, where no column is called so, by number from 1."""
+    found: set[int] = set()
+    for text in given:
+        for word in [text] if text in names else _words(option, text):
+            found |= _positions(option, word, names)
+    return sorted(found)
+
+
+def as_option(names: Sequence[str]) -> str:
+    """Names as one would type them behind an option."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(names)
+    return shlex.quote(line.getvalue())
+
+
+def _words(option: str, text: str) -> list[str]:
+    try:
+        row = next(csv.reader([text], skipinitialspace=True, strict=True), [])
+    except csv.Error:
+        raise InputError(
+            f"{option}: the quotes in {text!r} do not match. A name with commas goes into double "
+            "quotes."
+        ) from None
+    return [word.strip() for word in row if word.strip()]
+
+
+def _positions(option: str, word: str, names: list[str]) -> set[int]:
+    if word in names:
+        return {names.index(word)}
+    ends = _RANGE.fullmatch(word)
+    if ends is None:
+        raise InputError(f"{option}: {no_such_column(word, names)}")
+    first, last = int(ends[1]), int(ends[2] or ends[1])
+    if not 1 <= first <= last <= len(names):
+        raise InputError(
+            f"{option}: {word!r} is no column's name, and columns are numbered from 1 to "
+            f"{len(names)}."
+        )
+    return set(range(first - 1, last))
+
+
+def _numbers(column: Column) -> Array:
+    assert column.numbers is not None
+    return column.numbers
+
+
+def _reason(table: Table, j: int, *, wanted: bool) -> str:
+    """Why a column is left out; nothing if it is not. `wanted` says that it was asked for."""
+    column = table.columns[j]
+    if j == table.id_position:
+        return "names of rows, as --id says"
+    if column.numbers is None:
+        return column.why
+    values = column.numbers[~np.isnan(column.numbers)]
+    if _constant(values):
+        return f"constant, always {values[0]:g}" + (" or a hole" if column.holes else "")
+    if not wanted and not column.holes:
+        why = _like_an_id(column.name, values, first=j == 0)
+        return f"{why}; to keep it, name it in --columns" if why else ""
+    return ""
+
+
+def _constant(values: Array) -> bool:
+    if not len(values):
+        return True
+    low, high = float(values.min()), float(values.max())
+    return high - low <= 1e-12 * max(abs(low), abs(high))
+
+
+def _like_an_id(name: str, values: Array, *, first: bool) -> str:
+    """What makes a column look like names of rows, if anything does."""
+    if not np.array_equal(values, np.floor(values)):
+        return ""
+    if len(np.unique(values)) < len(values):
+        return ""
+    start = values.min()
+    in_order = np.array_equal(values, np.arange(start, start + len(values)))
+    if first and in_order and start in (0, 1):
+        return f"counts the rows from {start:g} on"
+    if _ID_NAME.fullmatch(name):
+        return "names of rows: whole numbers, all different, and called so"
+    return ""
+
+
+def _complete(table: Table, kept: list[int]) -> BoolArray:
+    """Rows without a hole; too few of them are an error that says which columns are to blame."""
+    n = table.n_rows
+    complete = np.ones(n, dtype=bool)
+    for j in kept:
+        complete &= ~np.isnan(_numbers(table.columns[j]))
+    found = int(complete.sum())
+    needed = max(FEWEST_ROWS, int(np.ceil(LEAST_SHARE * n)))
+    if found >= needed:
+        return complete
+    message = f"only {found} of {n} rows of {table.source} have no hole in these columns, too few."
+    worst = sorted(kept, key=lambda j: -table.columns[j].holes)
+    for number in range(1, len(worst) - FEWEST_COLUMNS + 1):
+        rest = np.ones(n, dtype=bool)
+        for j in worst[number:]:
+            rest &= ~np.isnan(_numbers(table.columns[j]))
+        if rest.sum() >= needed:
+            names = [table.columns[j].name for j in worst[:number]]
+            raise DataError(
+                f"{message} Leave out the column(s) with most holes: --exclude "
+                f"{as_option(names)} keeps {int(rest.sum())} rows."
+            )
+    raise DataError(f"{message} Fill the holes first: this version needs complete rows.")
+
+
+def _too_few_columns(table: Table, kept: list[int], left_out: list[LeftOut]) -> str:
+    shown = "; ".join(f"{one.name}: {one.reason}" for one in left_out[:4])
+    more = f"; and {len(left_out) - 4} more" if len(left_out) > 4 else ""
+    gone = f" Left out: {shown}{more}." if left_out else ""
+    hint = " Are its cells separated by commas, semicolons, tabs or bars?"
+    return (
+        f"{table.source} has {len(kept)} column(s) of numbers to analyse, and "
+        f"{FEWEST_COLUMNS} are needed.{gone}{hint if len(table.columns) == 1 else ''}"
+    )
+
+
+def most_holes(holes: dict[str, int], number: int = 3) -> list[tuple[str, int]]:
+    """The columns with most holes."""
+    return sorted(holes.items(), key=lambda item: -item[1])[:number]

@@ -1,0 +1,265 @@
+"""The terminal's face of `cuspfa fit`."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from cuspfa import __version__, datasets
+from cuspfa.cli.cells import column_of_numbers
+from cuspfa.cli.columns import Chosen, choose
+from cuspfa.cli.console import Terminal
+from cuspfa.cli.files import check_not_the_input, check_writable
+from cuspfa.cli.read import Table, find_column, read_table
+from cuspfa.cli.show import (
+    Page,
+    draws_of,
+    show_left_out,
+    show_loadings,
+    show_reading,
+    show_record,
+    show_summary,
+    show_warnings,
+)
+from cuspfa.errors import InputError
+from cuspfa.estimator import CuspFactorAnalysis
+from cuspfa.posterior.summary import as_dict, summarise
+from cuspfa.variational.method import Variational
+from cuspfa.variational.search import Callback
+from cuspfa.variational.search import Progress as At
+
+METHODS = ("variational",)
+
+
+@dataclass(frozen=True)
+class Request:
+    """The command line of `cuspfa fit`."""
+
+    data: str | None
+    example: str | None
+    output: Path | None
+    method: str
+    columns: Sequence[str]
+    exclude: Sequence[str]
+    id_column: str | None
+    standardize: bool
+    factors: int | None
+    seed: int
+    as_json: bool
+    quiet: bool
+
+
+def fit(request: Request) -> None:
+    """Read, fit, write, show."""
+    began = time.perf_counter()
+    _check(request)
+    if request.output is not None:
+        _check_output(request.output)
+        check_not_the_input("-o", request.output, request.data or "-")
+    # The report is standard output's, unless JSON is; what is loud is heard in any case.
+    page = Page(Terminal(stderr=request.as_json or request.quiet))
+    table = _example(request) if request.data is None else _read(request)
+    if not request.quiet:
+        show_reading(page, table)
+    chosen = choose(table, request.columns, request.exclude)
+    _check_factors(request, chosen)
+    show_left_out(page, chosen)
+    with warnings.catch_warnings(record=True) as caught, _progress(request.quiet) as bar:
+        warnings.simplefilter("always")
+        model, seconds = _fitted(request, chosen, bar.on_cycle)
+        posterior = model.posterior_
+        bar.say("draws from the posterior, for intervals")
+        draws = draws_of(posterior)
+        found = as_dict(posterior, draws) if request.as_json else summarise(posterior, draws)
+    messages = list(dict.fromkeys(_in_our_words(str(one.message), request) for one in caught))
+    if request.output is not None:
+        posterior.save(request.output)
+    if isinstance(found, dict):
+        found |= _circumstances(request, table, chosen, model, messages)
+        found["seconds"] = {"fit": seconds, "total": time.perf_counter() - began}
+        text = json.dumps(without_nan(found), indent=2, allow_nan=False)
+        sys.stdout.write(text + "\n")
+    elif request.quiet:
+        Page(Terminal()).line(found.headline)
+    else:
+        page.line()
+        show_summary(page, found)
+        page.line()
+        show_loadings(page, posterior, draws)
+        page.line()
+        show_record(page, posterior.record)
+    show_warnings(page, messages)
+    if not request.quiet:
+        if not request.as_json:
+            total = time.perf_counter() - began
+            page.line(f"Time: {seconds:.1f} s for the fit, {total:.1f} s in all.")
+        if request.output is not None:
+            page.console.print(f"Written to {request.output}", soft_wrap=True, markup=False)
+
+
+def _check_output(output: Path) -> None:
+    """A fit goes into a file alone, and one that can be written is known before the work."""
+    check_writable("-o", output)
+    if output.exists() and not output.is_file():
+        raise InputError(f"-o must be a file. Got {str(output)!r} instead.")
+
+
+def _check(request: Request) -> None:
+    if request.method == "gibbs":
+        raise InputError(
+            "--method gibbs comes with a later version. Use --method variational, the default."
+        )
+    if request.method not in METHODS:
+        raise InputError(f"--method must be variational. Got {request.method!r} instead.")
+    if request.seed < 0:
+        raise InputError(f"--seed must be a whole number not below 0. Got {request.seed} instead.")
+    if request.data is None and request.example is None:
+        raise InputError("give a file with data, - for standard input, or --example bfi.")
+    if request.data is not None and request.example is not None:
+        raise InputError("give a file or --example, not both.")
+    if request.factors is not None and request.factors < 0:
+        raise InputError(
+            f"--factors must be a whole number not below 0. Got {request.factors} instead."
+        )
+
+
+def _check_factors(request: Request, chosen: Chosen) -> None:
+    if request.factors is not None and request.factors > len(chosen.names):
+        raise InputError(
+            f"--factors must be at most the {len(chosen.names)} columns analysed. Got "
+            f"{request.factors} instead."
+        )
+
+
+def _read(request: Request) -> Table:
+    assert request.data is not None
+    return read_table(request.data, id_column=request.id_column)
+
+
+def _example(request: Request) -> Table:
+    bunch = datasets.load_bfi(subset="items")
+    names = list(bunch.feature_names)
+    columns = [
+        column_of_numbers(name, values) for name, values in zip(names, bunch.data.T, strict=True)
+    ]
+    position = None
+    if request.id_column is not None:
+        position = find_column("--id", request.id_column, names)
+    n_rows = len(bunch.data)
+    return Table("example bfi", "25 personality items", columns, n_rows, id_position=position)
+
+
+def _fitted(
+    request: Request, chosen: Chosen, callback: Callback | None
+) -> tuple[CuspFactorAnalysis, float]:
+    """The model, and the seconds it took."""
+    model = CuspFactorAnalysis(
+        n_factors="auto" if request.factors is None else request.factors,
+        method=Variational(callback=callback),
+        standardize=request.standardize,
+        random_state=request.seed,
+    )
+    began = time.perf_counter()
+    model._fit_rows(chosen.rows, chosen.names)
+    return model, time.perf_counter() - began
+
+
+def _in_our_words(message: str, request: Request) -> str:
+    """A warning of the library, with the program's option instead of its argument."""
+    said = message.replace("n_factors='auto'", "no --factors")
+    return said.replace(f"n_factors={request.factors}", f"--factors {request.factors}")
+
+
+class _Bar(NamedTuple):
+    """Where progress is shown."""
+
+    on_cycle: Callback | None
+    say: Callable[[str], None]
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator[_Bar]:
+    """On standard error, if that is a terminal; what it showed is gone when all is done."""
+    console = Terminal(stderr=True)
+    if quiet or not console.is_terminal:
+        yield _Bar(None, lambda _: None)
+        return
+    with Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+    ) as bar:
+        task = bar.add_task("begins", total=None)
+
+        def say(text: str) -> None:
+            bar.update(task, description=text)
+
+        def on_cycle(at: At) -> None:
+            say(
+                f"K = {at.n_factors}, cycle {at.cycle}, bound {at.lower_bound:.1f} "
+                f"(best {at.best_lower_bound:.1f})"
+            )
+
+        yield _Bar(on_cycle, say)
+
+
+def _circumstances(
+    request: Request,
+    table: Table,
+    chosen: Chosen,
+    model: CuspFactorAnalysis,
+    messages: list[str],
+) -> dict[str, Any]:
+    """What a reader of the JSON wants to know besides the result."""
+    return {
+        "read": {
+            "source": table.source,
+            "kind": table.kind,
+            "n_rows": table.n_rows,
+            "n_columns": len(table.columns),
+            "n_holes": table.holes,
+            "notes": table.notes,
+        },
+        "left_out": {
+            "columns": [one._asdict() for one in chosen.left_out],
+            "excluded": chosen.excluded,
+            "n_rows": int(len(chosen.complete) - chosen.complete.sum()),
+        },
+        "settings": {
+            "method": request.method,
+            "standardize": request.standardize,
+            "factors": "auto" if request.factors is None else request.factors,
+            "seed": request.seed,
+            "cuspfa": __version__,
+        },
+        "search": [entry._asdict() for entry in model.search_],
+        "converged": bool(model.converged_),
+        "status": model.status_,
+        "n_iter": int(model.n_iter_),
+        "lower_bound": float(model.lower_bound_),
+        "expected_active_factors": float(model.expected_active_factors_),
+        "warnings": messages,
+    }
+
+
+def without_nan(value: Any) -> Any:
+    """JSON knows neither NaN nor infinity: null stands for them."""
+    if isinstance(value, dict):
+        return {key: without_nan(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [without_nan(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

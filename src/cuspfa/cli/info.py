@@ -1,0 +1,45 @@
+"""The terminal's face of `cuspfa info`."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+
+from cuspfa.cli.console import Terminal
+from cuspfa.cli.fitted import load_fit
+from cuspfa.cli.show import Page, draws_of, show_loadings, show_record, show_summary
+from cuspfa.posterior.files import CONTENT
+from cuspfa.posterior.summary import summarise
+
+
+def print_info(path: Path) -> None:
+    """What a saved fit holds, and its summary."""
+    posterior = load_fit(path)
+    with zipfile.ZipFile(path) as archive:
+        content = json.loads(archive.read(CONTENT))
+    page = Page(Terminal())
+    size = path.stat().st_size
+    page.line(
+        f"{content['format']} version {content['version']}, written by cuspfa "
+        f"{content['library']}, {_bytes(size)}"
+    )
+    inside = ["posterior of the loadings and noise variances"]
+    inside += ["cross-products of the data"] if content["statistics"] else []
+    inside += ["factor scores of the rows"] if content["scores"] else []
+    rivals = len(content["parts"]) - 1
+    inside += [f"{rivals} other number(s) of factors"] if rivals else []
+    page.paragraph(f"Inside: {'; '.join(inside)}.")
+    page.line()
+    draws = draws_of(posterior)
+    show_summary(page, summarise(posterior, draws))
+    page.line()
+    show_loadings(page, posterior, draws)
+    page.line()
+    show_record(page, posterior.record)
+
+
+def _bytes(size: int) -> str:
+    if size < 1000:
+        return f"{size} bytes"
+    return f"{size / 1e3:.0f} kB" if size < 1e6 else f"{size / 1e6:.1f} MB"

@@ -1,0 +1,128 @@
+"""The terminal's face of `cuspfa scores`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from cuspfa._threads import one_blas_thread
+from cuspfa._types import Array
+from cuspfa.cli.cells import clean
+from cuspfa.cli.console import Terminal
+from cuspfa.cli.files import check_not_the_input, check_writable, write_text
+from cuspfa.cli.fitted import load_fit
+from cuspfa.cli.read import Table, read_table
+from cuspfa.cli.show import Page
+from cuspfa.errors import DataError, InputError
+from cuspfa.posterior.axes import principal_axes
+from cuspfa.posterior.base import Posterior
+from cuspfa.posterior.predict import MarginalGaussian
+
+TABS, TEXTS = (".tsv", ".tab"), (".csv", ".txt", ".dat", "")
+
+
+def write_scores(fit: Path, data: str, *, output: Path | None, id_column: str | None) -> None:
+    """Scores of the rows of a table under a saved fit, as CSV."""
+    if output is not None:
+        check_writable("-o", output)
+        for given in (str(fit), data):
+            check_not_the_input("-o", output, given)
+        if output.suffix.lower() not in TABS + TEXTS:
+            raise InputError(
+                f"-o: scores are written as CSV or TSV, not as {output.suffix!r}. Choose a "
+                "name that ends in .csv or .tsv."
+            )
+    posterior = load_fit(fit)
+    if not posterior.n_active:
+        raise InputError(f"{str(fit)!r} holds a fit of no factors, so there are no scores.")
+    table = read_table(data, id_column=id_column)
+    rows = matched(posterior, table)
+    complete = ~np.isnan(rows).any(axis=1)
+    scores = np.full((len(rows), posterior.n_active), np.nan)
+    law = law_of(posterior)
+    with one_blas_thread(law.components.size):
+        scores[complete] = law.scores(rows[complete])
+    text = as_csv(scores, table, "\t" if output and output.suffix.lower() in TABS else ",")
+    if output is None:
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8")  # data, not words for a terminal
+        sys.stdout.write(text)
+    else:
+        write_text(output, text)
+    page = Page(Terminal(stderr=True))
+    lost = int(np.sum(~complete))
+    if lost:
+        page.paragraph(f"{lost} of {len(rows)} rows have holes; their scores are left empty.")
+    if output is not None:
+        page.console.print(
+            f"Written {len(rows)} rows of {posterior.n_active} scores to {output}",
+            soft_wrap=True,
+            markup=False,
+        )
+
+
+def law_of(posterior: Posterior) -> MarginalGaussian:
+    """The law of new rows, with the factors that `CuspFactorAnalysis` reports."""
+    mean, noise_variance = posterior.mean_loadings, posterior.noise_variance
+    sd = np.sqrt(np.sum(mean**2, axis=1) + noise_variance)
+    components = (sd[:, None] * principal_axes(mean / sd[:, None])).T
+    return MarginalGaussian(posterior.center, components, noise_variance)
+
+
+def matched(posterior: Posterior, table: Table) -> Array:
+    """The fit's columns from a table, in the order of the fit, NaN where there is a hole."""
+    if posterior.names is None:
+        return _by_position(posterior, table)
+    places = {name: j for j, name in enumerate(table.names)}
+    wanted = [clean(name) for name in posterior.names]
+    missing = [name for name in wanted if name not in places]
+    if missing:
+        shown = ", ".join(repr(name) for name in missing[:5])
+        more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+        raise DataError(
+            f"{table.source} has no column {shown}{more}, which the fit needs: it must have all "
+            f"{len(wanted)} columns of the fit, by name."
+        )
+    return _numbers(table, [places[name] for name in wanted])
+
+
+def _by_position(posterior: Posterior, table: Table) -> Array:
+    p = len(posterior.noise_variance)
+    chosen = [j for j in range(len(table.columns)) if j != table.id_position]
+    if len(chosen) != p:
+        raise DataError(
+            f"{table.source} has {len(chosen)} columns, and the fit, which knows no names, has "
+            f"{p}. Give these alone, in their order."
+        )
+    return _numbers(table, chosen)
+
+
+def _numbers(table: Table, places: list[int]) -> Array:
+    columns = []
+    for j in places:
+        column = table.columns[j]
+        if column.numbers is not None:
+            columns.append(column.numbers)
+        elif column.holes == column.n_rows:
+            columns.append(np.full(column.n_rows, np.nan))
+        else:
+            raise DataError(f"{table.source}: column {column.name!r} must be numbers: {column.why}")
+    return np.column_stack(columns)
+
+
+def as_csv(scores: Array, table: Table, separator: str) -> str:
+    """Factor1 to factorK, after the names of the rows if there are any; empty for NaN."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, delimiter=separator, lineterminator="\n")
+    names = [f"factor{h}" for h in range(1, scores.shape[1] + 1)]
+    ids = table.ids
+    head = [] if table.id_position is None else [table.names[table.id_position]]
+    writer.writerow([*head, *names])
+    for number, row in enumerate(scores.tolist()):
+        cells = ["" if value != value else repr(value) for value in row]
+        writer.writerow([*([] if ids is None else [ids[number]]), *cells])
+    return stream.getvalue()
