@@ -154,14 +154,17 @@ def test_sorted_loadings_and_communalities(cuspfa, plain_csv):
     code, out, _ = cuspfa("fit", plain_csv)
     assert code == 0
     model = CuspFactorAnalysis(random_state=0).fit(answers())
+    content = json.loads(cuspfa("fit", plain_csv, "--json")[1])
     block = out[out.index("Loadings") :].splitlines()[2:10]
     home, previous = -1, 9.0
     for line in block:
         name, *figures = line.split()
-        row = model.loadings_["abcdefgh".index(name)]
+        j = "abcdefgh".index(name)
+        row = model.loadings_[j]
         np.testing.assert_allclose([float(x) for x in figures[:2]], row, atol=0.0051)
         communality, lower, dash, upper = figures[2:]
         assert dash == "–"
+        assert float(communality) == pytest.approx(content["communality"][j], abs=0.0051)
         assert float(lower) <= float(communality) <= float(upper)
         largest = int(np.argmax(np.abs(row)))
         assert (largest, -np.max(np.abs(row))) > (home, -previous)

@@ -167,7 +167,7 @@ def show_loadings(page: Page, posterior: Posterior, draws: Draws) -> None:
     shown = loadings[:, : k if k <= MOST_FACTORS else SHOWN_FACTORS]
     order = sort_variables(shown)
     names = [clean(name) for name in column_names(posterior)]
-    common = np.sum(loadings**2, axis=1)
+    common = np.median(draws.communality, axis=0)  # as --json has it
     lower, upper = posterior.interval("communality", draws=draws)
     tail = 22
     room = WIDTH - 6 * shown.shape[1] - tail
