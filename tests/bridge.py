@@ -68,3 +68,14 @@ def package_state(y, s, hyper):
 def share_covariance(s):
     """The oracle state whose rows all have the first row's covariance."""
     return oracle.replace(s, V_lambda=np.broadcast_to(s.V_lambda[0], s.V_lambda.shape).copy())
+
+
+def pairwise_correlations(rows):
+    """Correlations of the rows in which both variables were answered, as psych makes them."""
+    p = rows.shape[1]
+    r = np.eye(p)
+    for i in range(p):
+        for j in range(i):
+            both = ~np.isnan(rows[:, i]) & ~np.isnan(rows[:, j])
+            r[i, j] = r[j, i] = np.corrcoef(rows[both, i], rows[both, j])[0, 1]
+    return r

@@ -24,6 +24,7 @@ from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.optimize import minimize
 
+from bridge import pairwise_correlations
 from cuspfa import datasets
 from cuspfa.errors import DataError, InputError
 from cuspfa.posterior.adequacy import (
@@ -38,20 +39,7 @@ from cuspfa.posterior.adequacy import (
 )
 
 ITEMS = datasets.load_bfi(subset="items").data
-
-
-def pairwise(rows):
-    """Correlations of the rows in which both variables were answered."""
-    p = rows.shape[1]
-    r = np.eye(p)
-    for i in range(p):
-        for j in range(i):
-            both = ~np.isnan(rows[:, i]) & ~np.isnan(rows[:, j])
-            r[i, j] = r[j, i] = np.corrcoef(rows[both, i], rows[both, j])[0, 1]
-    return r
-
-
-ALL = pairwise(ITEMS)
+ALL = pairwise_correlations(ITEMS)
 COMPLETE = np.corrcoef(ITEMS[~np.isnan(ITEMS).any(axis=1)], rowvar=False)
 
 
@@ -171,7 +159,7 @@ def test_bartlett_is_the_published_one():
     assert (round(every.statistic, 2), every.df, every.p_value) == (20163.79, 300, 0.0)  # WILHELM
     assert round(bartlett(COMPLETE, 2436).statistic, 2) == 18146.07  # EASYSTATS
     assert round(bartlett(COMPLETE, 2800).statistic, 2) == 20868.91  # TANAKA
-    part = bartlett(pairwise(ITEMS[:200, :10]), 200)  # PSYCH
+    part = bartlett(pairwise_correlations(ITEMS[:200, :10]), 200)  # PSYCH
     assert round(part.statistic, 3) == 457.457
     assert part.df == 45
     assert part.p_value == pytest.approx(1.136106e-69, rel=1e-6)

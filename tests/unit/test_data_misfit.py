@@ -3,8 +3,10 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
+from scipy import sparse
 from scipy.stats import chi2, norm
 from sklearn import config_context
 from sklearn.exceptions import NotFittedError
@@ -296,10 +298,9 @@ def test_the_model_stays_as_it_is_and_results_repeat():
 
 
 def test_names_and_settings_of_scikit_learn():
-    pandas = pytest.importorskip("pandas")
     names = [f"item {j}" for j in range(10)]
     X = simple(0)
-    frame = pandas.DataFrame(X, columns=names)
+    frame = pd.DataFrame(X, columns=names)
     model = CuspFactorAnalysis().fit(frame)
     with config_context(transform_output="pandas"):
         (found,) = misfit(model, frame)
@@ -357,6 +358,5 @@ def test_bad_input():
         misfit(model, X[:, 1:])
     with pytest.raises(DataError, match="Input X contains NaN"):
         misfit(model, np.where(X > 2, np.nan, X))
-    sparse = pytest.importorskip("scipy.sparse")
     with pytest.raises(DataError, match="X must be dense"):
         misfit(model, sparse.csr_matrix(X))

@@ -1,6 +1,7 @@
 """How many: known truths, noise, held-out likelihood by hand, and what is said of bad input."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from scipy.sparse import csr_matrix
@@ -168,8 +169,7 @@ def test_as_published():
 
 
 def test_tables_and_sparse_rows_give_the_same(clear):
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(TRUE, columns=[f"item {j}" for j in range(9)])
+    frame = pd.DataFrame(TRUE, columns=[f"item {j}" for j in range(9)])
     assert how_many(frame, **QUICK) == clear
     found = how_many(csr_matrix(TRUE), **QUICK)
     assert found.n_factors == 2

@@ -34,7 +34,7 @@ from cuspfa import (
 )
 from cuspfa.blocks import Loadings
 from cuspfa.errors import CuspError, FileError, InputError
-from cuspfa.posterior import files
+from cuspfa.posterior import archive, files
 from cuspfa.posterior.files import load, load_scores
 
 X = datasets.simulate(60, 6, 2, random_state=3).X * np.arange(1, 7) + 5.0
@@ -130,7 +130,7 @@ def unpacked(content):
 
 def packed(members):
     """As cuspfa packs: checksums, sizes and directory are right, whatever is inside."""
-    return b"".join(files._archive({name: [memoryview(one)] for name, one in members.items()}))
+    return b"".join(archive.archive({name: [memoryview(one)] for name, one in members.items()}))
 
 
 def changed(content, change):
@@ -675,7 +675,7 @@ def test_members_in_another_order_twice_or_missing_are_refused(saved, tmp_path):
     for other in (order, missing):
         assert refused(packed(other), tmp_path)
     center = members["center.npy"]
-    piece = files._local("center.npy", 0, len(center)) + center
+    piece = archive._local("center.npy", 0, len(center)) + center
     assert refused(saved + piece, tmp_path)
     assert refused(b"#!/bin/sh\n" + saved, tmp_path)
 
@@ -765,14 +765,14 @@ def test_the_whole_file_or_nothing(error, where, old, tmp_path, monkeypatch):
     def fail(*_):
         raise error
 
-    def half(members, archive=files._archive):
-        pieces = archive(members)
+    def half(members, whole=archive.archive):
+        pieces = whole(members)
         for _ in range(5):
             yield next(pieces)
         raise error
 
     if where == "write":
-        monkeypatch.setattr(files, "_archive", half)
+        monkeypatch.setattr(archive, "archive", half)
     elif where == "fsync":
         monkeypatch.setattr(os, "fsync", fail)
     else:

@@ -15,6 +15,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
+from bridge import pairwise_correlations
 from cuspfa import datasets
 from cuspfa.errors import InputError
 from cuspfa.posterior import retention
@@ -28,19 +29,7 @@ from cuspfa.posterior.retention import (
 ITEMS = datasets.load_bfi(subset="items").data
 ROWS = ITEMS[~np.isnan(ITEMS).any(axis=1)]
 COMPLETE = np.corrcoef(ROWS, rowvar=False)
-
-
-def pairwise(rows):
-    p = rows.shape[1]
-    r = np.eye(p)
-    for i in range(p):
-        for j in range(i):
-            both = ~np.isnan(rows[:, i]) & ~np.isnan(rows[:, j])
-            r[i, j] = r[j, i] = np.corrcoef(rows[both, i], rows[both, j])[0, 1]
-    return r
-
-
-ALL = pairwise(ITEMS)
+ALL = pairwise_correlations(ITEMS)
 
 
 def blocks(k, size, loading):

@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from cuspfa import __version__, datasets
+from cuspfa._whole_file import check_writable
 from cuspfa.cli.cells import column_of_numbers
 from cuspfa.cli.columns import Chosen, choose
 from cuspfa.cli.console import Terminal
-from cuspfa.cli.files import check_not_the_input, check_writable
+from cuspfa.cli.files import check_not_the_input
 from cuspfa.cli.read import Table, find_column, read_table
 from cuspfa.cli.show import (
     Page,

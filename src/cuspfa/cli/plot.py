@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from cuspfa._whole_file import check_writable, replacing
 from cuspfa.cli.console import Terminal
-from cuspfa.cli.files import check_writable, replacing
 from cuspfa.cli.fitted import load_fit
 from cuspfa.cli.packages import needed
 from cuspfa.errors import InputError

@@ -10,8 +10,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from cuspfa import reproduce as library
+from cuspfa._whole_file import check_writable
 from cuspfa.cli.console import Terminal
-from cuspfa.cli.files import check_writable, write_text
+from cuspfa.cli.files import write_text
 from cuspfa.variational import search
 
 OUR_NAMES = {

@@ -11,9 +11,10 @@ import numpy as np
 
 from cuspfa._threads import one_blas_thread
 from cuspfa._types import Array
+from cuspfa._whole_file import check_writable
 from cuspfa.cli.cells import clean
 from cuspfa.cli.console import Terminal
-from cuspfa.cli.files import check_not_the_input, check_writable, write_text
+from cuspfa.cli.files import check_not_the_input, write_text
 from cuspfa.cli.fitted import load_fit
 from cuspfa.cli.read import Table, read_table
 from cuspfa.cli.show import Page

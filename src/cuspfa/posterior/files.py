@@ -1,10 +1,7 @@
 """Fitted posteriors as files: one zip of JSON and npy, without pickle.
 
-A file holds `fit.json` and then one member for each array, none of them compressed, in an order
-and of sizes that follow from `fit.json`. So a reader looks up no name and trusts no size: it knows
-every byte that it will meet but for the numbers themselves and their checksums, and refuses a file
-with any other, before it makes room for an array. Other programs see an ordinary zip file, and
-`numpy.load` an ordinary npz file.
+What is said of a posterior in `fit.json` and which arrays follow is here; the bytes of the file are
+in `archive.py`, the checks of single values in `json_kinds.py`.
 
 Every later version of the format will begin with `fit.json`, not compressed, and a version in it.
 """
@@ -12,15 +9,9 @@ Every later version of the format will begin with `fit.json`, not compressed, an
 from __future__ import annotations
 
 import json
-import math
 import os
-import secrets
-import stat
-import struct
-import zlib
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
-from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +19,12 @@ import numpy as np
 
 from cuspfa._checks import must_be
 from cuspfa._types import Array
+from cuspfa._whole_file import check_writable, replacing
 from cuspfa.blocks import Loadings, Noise
 from cuspfa.data.arrays import RotatedRows
 from cuspfa.errors import FileError, InputError
+from cuspfa.posterior import archive, json_kinds
+from cuspfa.posterior.archive import CONTENT, LARGEST, LARGEST_CONTENT
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.record import FitRecord, SearchEntry
 from cuspfa.posterior.variational import ScoreLaw, VariationalPosterior
@@ -38,11 +32,9 @@ from cuspfa.prior import CuspPrior
 from cuspfa.slabs import GaussianSlab, InverseGammaSlab, LearnedSlab, Slab
 from cuspfa.sweeps import Statistics
 
-FORMAT, VERSION, CONTENT = "cuspfa-fit", 1, "fit.json"
-LARGEST, LARGEST_CONTENT = (1 << 32) - 1, 1 << 26
-"""Bytes of a file, as a plain zip file can count them, and of its JSON."""
-MOST_RIVALS, MOST = 1000, 1 << 48
-"""Rivals of a posterior, and the largest whole number in the JSON."""
+FORMAT, VERSION = "cuspfa-fit", 1
+MOST_RIVALS = 1000
+"""Rivals of a posterior that are kept."""
 
 AnyPath = str | os.PathLike[str]
 
@@ -51,7 +43,10 @@ def save(
     posterior: Posterior, path: AnyPath, *, statistics: bool = True, scores: Any = None
 ) -> None:
     """Write a posterior to a file; see `Posterior.save`."""
-    target = _writable(_path(path))
+    target = _path(path)
+    if target.exists() and not target.is_file():
+        raise _not_a_file(target)
+    check_writable("path", target)
     if not isinstance(statistics, (bool, np.bool_)):
         raise must_be("statistics", "True or False", statistics)
     if not isinstance(posterior, VariationalPosterior):
@@ -61,21 +56,23 @@ def save(
         arrays["scores"] = _checked_scores(scores, posterior.n_rows, posterior.n_active)
         content["scores"] = True
     text = json.dumps(content, indent=1, allow_nan=False).encode()
-    arrays = {name: _plain(array) for name, array in arrays.items()}
+    arrays = {name: archive.plain(array) for name, array in arrays.items()}
     try:
         checked = _decode(text)
         _rebuild(checked, arrays)  # what is written can be read
     except FileError as error:
         raise InputError(f"This posterior {error}; so it cannot be saved.") from None
     members = {CONTENT: [memoryview(text)]}
-    members |= {f"{name}.npy": _as_npy(arrays[name]) for name in _shapes(checked)}
-    total = _size({name: sum(map(len, parts)) for name, parts in members.items()})
+    members |= {f"{name}.npy": archive.as_npy(arrays[name]) for name in _shapes(checked)}
+    total = archive.file_size({name: sum(map(len, parts)) for name, parts in members.items()})
     if total > LARGEST:
         raise InputError(
             f"The file would have {total:,} bytes, and can have no more than {LARGEST:,}. Leave "
             "out scores or statistics."
         )
-    _write(target, _archive(members))
+    with replacing(target) as temporary, open(temporary, "wb") as file:
+        for piece in archive.archive(members):
+            file.write(piece)
 
 
 def load(path: AnyPath) -> Posterior:
@@ -226,15 +223,15 @@ def _describe_statistics(statistics: Statistics) -> tuple[dict[str, Any], Array]
         array, word = statistics.gram, "gram"
     else:
         array, word = statistics.rows, "rows"
-    return {"type": word, "n_rows": len(array), "n": _number_out(statistics.n)}, array
+    return {"type": word, "n_rows": len(array), "n": json_kinds.number_out(statistics.n)}, array
 
 
 def _describe_part(part: VariationalPosterior) -> dict[str, Any]:
     return {
         "n_factors": part.n_active,
         "n_directions": len(part.loadings.eigenvalues),
-        "log_det": _number_out(part.loadings.log_det),
-        "n": _number_out(part.scores.n),
+        "log_det": json_kinds.number_out(part.loadings.log_det),
+        "n": json_kinds.number_out(part.scores.n),
         **_plain_values(part, _OWN),
     }
 
@@ -257,7 +254,7 @@ def _part_arrays(part: VariationalPosterior) -> dict[str, Array]:
     return arrays
 
 
-def _plain_values(thing: Any, kinds: dict[str, Kind]) -> dict[str, Any]:
+def _plain_values(thing: Any, kinds: dict[str, json_kinds.Kind]) -> dict[str, Any]:
     """Attributes of these kinds, as JSON has them."""
     return {name: _OUT[kind](getattr(thing, name)) for name, kind in kinds.items()}
 
@@ -300,7 +297,7 @@ def _decode(text: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         raise FileError(f"is damaged: its {CONTENT} cannot be read") from None
     _check_version(content)
-    checked = _fields(CONTENT, content, _CONTENT)
+    checked = json_kinds.fields(CONTENT, content, _CONTENT)
     p, names, known = (checked[key] for key in ("n_columns", "names", "statistics"))
     if p == 0 or not checked["parts"]:
         raise FileError(f"is damaged: {CONTENT} describes no posterior")
@@ -314,13 +311,15 @@ def _decode(text: bytes) -> dict[str, Any]:
 def _check_version(content: Any) -> None:
     kind = content.get("format") if isinstance(content, dict) else None
     if kind != FORMAT:
-        raise FileError(f"is not a fit saved by cuspfa: its {CONTENT} has format {_short(kind)}")
-    found = _count("version", content.get("version"))
+        raise FileError(
+            f"is not a fit saved by cuspfa: its {CONTENT} has format {archive.short(kind)}"
+        )
+    found = json_kinds.count("version", content.get("version"))
     if found > VERSION:
         raise FileError(
             f"is of version {found} of the format, written by cuspfa "
-            f"{_short(content.get('library'))}; this cuspfa, {version('cuspfa')}, reads version "
-            f"{VERSION}. Upgrade cuspfa to read it"
+            f"{archive.short(content.get('library'))}; this cuspfa, {version('cuspfa')}, reads "
+            f"version {VERSION}. Upgrade cuspfa to read it"
         )
     if found != VERSION:
         raise FileError(f"is damaged: there is no version {found} of the format")
@@ -425,138 +424,46 @@ def _rebuild_part(part: dict[str, Any], arrays: dict[str, Array], prefix: str) -
     }
 
 
-# --- values of the JSON: each checks one and gives it back ---
+# --- the entries of fit.json ---
 
-Kind = Callable[[str, Any], Any]
-_NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-
-
-def _fields(name: str, value: Any, kinds: dict[str, Kind]) -> dict[str, Any]:
-    if not isinstance(value, dict) or value.keys() != kinds.keys():
-        raise FileError(f"is damaged: {name} has not the entries it should have")
-    return {key: kind(key, value[key]) for key, kind in kinds.items()}
-
-
-def _wrong(name: str, value: Any) -> FileError:
-    return FileError(f"is damaged: {name} cannot be {_short(value)}")
-
-
-def _short(value: Any) -> str:
-    """A value of a file, fit for a message."""
-    if isinstance(value, (dict, list)):
-        return f"a {type(value).__name__}"
-    shown = value[:60] if isinstance(value, str) else value
-    return ascii(shown)[:80]
-
-
-def _count(name: str, value: Any) -> int:
-    if type(value) is not int or not 0 <= value <= MOST:
-        raise _wrong(name, value)
-    return value
-
-
-def _number(name: str, value: Any) -> float:
-    if isinstance(value, str) and value in _NOT_FINITE:
-        return _NOT_FINITE[value]
-    if type(value) is not float or not math.isfinite(value):
-        raise _wrong(name, value)
-    return value
-
-
-def _number_out(value: float) -> float | str:
-    """JSON has no NaN and no infinity."""
-    number = float(value)
-    if math.isfinite(number):
-        return number
-    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
-
-
-def _positive(name: str, value: Any) -> float:
-    number = _number(name, value)
-    if not 0 < number < math.inf:
-        raise _wrong(name, value)
-    return number
-
-
-def _share(name: str, value: Any) -> float:
-    number = _number(name, value)
-    if not 0 <= number <= 1:
-        raise _wrong(name, value)
-    return number
-
-
-def _text(name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise _wrong(name, value)
-    return value
-
-
-def _flag(name: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise _wrong(name, value)
-    return value
-
-
-def _word(*words: str) -> Kind:
-    def kind(name: str, value: Any) -> str:
-        if not isinstance(value, str) or value not in words:
-            raise _wrong(name, value)
-        return value
-
-    return kind
-
-
-def _list(each: Kind, most: int = MOST) -> Kind:
-    def kind(name: str, value: Any) -> list[Any]:
-        if not isinstance(value, list) or len(value) > most:
-            raise _wrong(name, value)
-        return [each(name, one) for one in value]
-
-    return kind
-
-
-def _optional(other: Kind) -> Kind:
-    def kind(name: str, value: Any) -> Any:
-        return None if value is None else other(name, value)
-
-    return kind
-
-
-_SLABS: dict[str, tuple[type, dict[str, Kind]]] = {
-    "GaussianSlab": (GaussianSlab, {"variance": _number}),
-    "InverseGammaSlab": (InverseGammaSlab, {"shape": _number, "rate": _number, "pooled": _flag}),
-    "LearnedSlab": (LearnedSlab, {"common": _flag}),
+_SLABS: dict[str, tuple[type, dict[str, json_kinds.Kind]]] = {
+    "GaussianSlab": (GaussianSlab, {"variance": json_kinds.number}),
+    "InverseGammaSlab": (
+        InverseGammaSlab,
+        {"shape": json_kinds.number, "rate": json_kinds.number, "pooled": json_kinds.flag},
+    ),
+    "LearnedSlab": (LearnedSlab, {"common": json_kinds.flag}),
 }
-_ENTRY: dict[str, Kind] = {
-    "n_factors": _count,
-    "lower_bound": _number,
-    "evidence": _number,
-    "weight": _number,
-    "n_iter": _count,
-    "status": _text,
+_ENTRY: dict[str, json_kinds.Kind] = {
+    "n_factors": json_kinds.count,
+    "lower_bound": json_kinds.number,
+    "evidence": json_kinds.number,
+    "weight": json_kinds.number,
+    "n_iter": json_kinds.count,
+    "status": json_kinds.text,
 }
-_RECORD: dict[str, Kind] = {
-    "method": _text,
-    "lower_bound": _number,
-    "status": _text,
-    "converged": _flag,
-    "n_iter": _count,
+_RECORD: dict[str, json_kinds.Kind] = {
+    "method": json_kinds.text,
+    "lower_bound": json_kinds.number,
+    "status": json_kinds.text,
+    "converged": json_kinds.flag,
+    "n_iter": json_kinds.count,
 }
 
 
 def _slab(name: str, value: Any) -> Slab:
     word = value.get("type") if isinstance(value, dict) else None
     if not isinstance(word, str) or word not in _SLABS:
-        raise _wrong(name, word)
+        raise json_kinds.wrong(name, word)
     made, kinds = _SLABS[word]
-    values = _fields(name, value, {"type": _text, **kinds})
+    values = json_kinds.fields(name, value, {"type": json_kinds.text, **kinds})
     del values["type"]
     slab: Slab = _made(made, values)
     return slab
 
 
 def _prior(name: str, value: Any) -> CuspPrior:
-    prior: CuspPrior = _made(CuspPrior, _fields(name, value, _PRIOR))
+    prior: CuspPrior = _made(CuspPrior, json_kinds.fields(name, value, _PRIOR))
     return prior
 
 
@@ -568,60 +475,71 @@ def _made(what: type, values: dict[str, Any]) -> Any:
 
 
 def _statistics(name: str, value: Any) -> dict[str, Any]:
-    kinds = {"type": _word("gram", "rows"), "n_rows": _count, "n": _positive}
-    return _fields(name, value, kinds)
+    kinds = {
+        "type": json_kinds.word("gram", "rows"),
+        "n_rows": json_kinds.count,
+        "n": json_kinds.positive,
+    }
+    return json_kinds.fields(name, value, kinds)
 
 
 def _record(name: str, value: Any) -> dict[str, Any] | None:
     if value is None:
         return None
-    return _fields(name, value, {**_RECORD, "n_trace": _count, "search": _list(_entry)})
+    return json_kinds.fields(
+        name, value, {**_RECORD, "n_trace": json_kinds.count, "search": json_kinds.list_of(_entry)}
+    )
 
 
 def _entry(name: str, value: Any) -> dict[str, Any]:
-    return _fields(name, value, _ENTRY)
+    return json_kinds.fields(name, value, _ENTRY)
 
 
 def _part(name: str, value: Any) -> dict[str, Any]:
-    laws = {"n_factors": _count, "n_directions": _count, "log_det": _number, "n": _positive}
-    return _fields(name, value, {**laws, **_OWN})
+    laws = {
+        "n_factors": json_kinds.count,
+        "n_directions": json_kinds.count,
+        "log_det": json_kinds.number,
+        "n": json_kinds.positive,
+    }
+    return json_kinds.fields(name, value, {**laws, **_OWN})
 
 
-_spike = _optional(_number)
-_PRIOR: dict[str, Kind] = {
-    "alpha": _number,
+_spike = json_kinds.optional(json_kinds.number)
+_PRIOR: dict[str, json_kinds.Kind] = {
+    "alpha": json_kinds.number,
     "slab": _slab,
     "spike": _spike,
-    "noise_shape": _number,
-    "noise_rate": _number,
-    "stick_shape": _number,
+    "noise_shape": json_kinds.number,
+    "noise_rate": json_kinds.number,
+    "stick_shape": json_kinds.number,
 }
-_OWN: dict[str, Kind] = {
-    "expected_active_factors": _number,
+_OWN: dict[str, json_kinds.Kind] = {
+    "expected_active_factors": json_kinds.number,
     "slab": _slab,
-    "weight": _share,
+    "weight": json_kinds.share,
     "record": _record,
 }
-_CONTENT: dict[str, Kind] = {
-    "format": _text,
-    "version": _count,
-    "library": _text,
-    "kind": _word("variational"),
-    "n_rows": _count,
-    "n_columns": _count,
-    "names": _optional(_list(_text)),
+_CONTENT: dict[str, json_kinds.Kind] = {
+    "format": json_kinds.text,
+    "version": json_kinds.count,
+    "library": json_kinds.text,
+    "kind": json_kinds.word("variational"),
+    "n_rows": json_kinds.count,
+    "n_columns": json_kinds.count,
+    "names": json_kinds.optional(json_kinds.list_of(json_kinds.text)),
     "prior": _prior,
-    "statistics": _optional(_statistics),
-    "parts": _list(_part, 1 + MOST_RIVALS),
-    "scores": _flag,
+    "statistics": json_kinds.optional(_statistics),
+    "parts": json_kinds.list_of(_part, 1 + MOST_RIVALS),
+    "scores": json_kinds.flag,
 }
-_OUT: dict[Kind, Callable[[Any], Any]] = {
-    _count: int,
-    _number: _number_out,
-    _share: _number_out,
-    _text: str,
-    _flag: bool,
-    _spike: lambda value: None if value is None else _number_out(value),
+_OUT: dict[json_kinds.Kind, Callable[[Any], Any]] = {
+    json_kinds.count: int,
+    json_kinds.number: json_kinds.number_out,
+    json_kinds.share: json_kinds.number_out,
+    json_kinds.text: str,
+    json_kinds.flag: bool,
+    _spike: lambda value: None if value is None else json_kinds.number_out(value),
     _slab: _slab_out,
     _record: _record_out,
 }
@@ -630,184 +548,6 @@ _OUT: dict[Kind, Callable[[Any], Any]] = {
 
 def _refuse_constant(word: str) -> float:
     raise ValueError(f"{word} is not JSON")
-
-
-# --- npy: float64 alone, with a header of fixed length ---
-
-NPY_HEADER = 128
-NUMBER = np.dtype("<f8")
-
-
-def _npy_header(shape: tuple[int, ...], fortran: bool) -> bytes:
-    start = b"\x93NUMPY\x01\x00" + struct.pack("<H", NPY_HEADER - 10)
-    about = f"{{'descr': '<f8', 'fortran_order': {fortran}, 'shape': {shape}, }}"
-    return start + about.encode().ljust(NPY_HEADER - 11) + b"\n"
-
-
-def _plain(array: Any) -> Array:
-    """Contiguous, and in the order it was: another order would round differently in draws."""
-    ready = np.asarray(array, dtype=float)
-    contiguous = ready.flags.c_contiguous or ready.flags.f_contiguous
-    return ready if contiguous else np.ascontiguousarray(ready)
-
-
-def _as_npy(array: Array) -> list[memoryview]:
-    header = _npy_header(array.shape, not array.flags.c_contiguous)
-    flat = array.ravel(order="K").astype(NUMBER, copy=False)
-    return [memoryview(header), _bytes_of(flat)]
-
-
-def _bytes_of(flat: Any) -> memoryview:
-    return memoryview(flat.view(np.uint8))
-
-
-def _npy_size(shape: tuple[int, ...]) -> int:
-    return NPY_HEADER + NUMBER.itemsize * math.prod(shape)
-
-
-def _read_npy(file: BufferedReader, name: str, shape: tuple[int, ...]) -> tuple[Array, int]:
-    """An array and its checksum."""
-    header = file.read(NPY_HEADER)
-    if header not in (_npy_header(shape, False), _npy_header(shape, True)):
-        raise FileError(f"has no array of float64 of shape {shape} as {name}")
-    flat = np.empty(math.prod(shape), NUMBER)
-    if file.readinto(_bytes_of(flat)) != flat.nbytes:
-        raise _cut_off()
-    crc = zlib.crc32(_bytes_of(flat), zlib.crc32(header))
-    order: Any = "C" if header == _npy_header(shape, False) else "F"
-    return flat.astype(float, copy=False).reshape(shape, order=order), crc
-
-
-# --- zip: members that are not compressed, nothing between them, nothing after them ---
-
-LOCAL, CENTRAL, END = (
-    struct.Struct("<4s5H3I2H"),
-    struct.Struct("<4s6H3I5H2I"),
-    struct.Struct("<4s4H2IH"),
-)
-NEEDED, UNIX, MODE = 20, 3 << 8, (stat.S_IFREG | 0o644) << 16
-TIME, DATE = 0, 1 << 5 | 1
-"""Midnight of the first of January 1980: a file does not tell when it was written."""
-
-
-def _local(name: str, crc: int, size: int) -> bytes:
-    about = (NEEDED, 0, 0, TIME, DATE, crc, size, size, len(name), 0)
-    return LOCAL.pack(b"PK\3\4", *about) + name.encode()
-
-
-def _tail(members: dict[str, tuple[int, int]]) -> bytes:
-    """The directory at the end, of members with these checksums and sizes."""
-    directory, offset = [], 0
-    for name, (crc, size) in members.items():
-        about = (UNIX | NEEDED, NEEDED, 0, 0, TIME, DATE, crc, size, size, len(name))
-        directory.append(CENTRAL.pack(b"PK\1\2", *about, 0, 0, 0, 0, MODE, offset) + name.encode())
-        offset += LOCAL.size + len(name) + size
-    joined, count = b"".join(directory), len(members)
-    return joined + END.pack(b"PK\5\6", 0, 0, count, count, len(joined), offset, 0)
-
-
-def _size(sizes: dict[str, int]) -> int:
-    """Of a file with members of these sizes."""
-    heads = sum(LOCAL.size + CENTRAL.size + 2 * len(name) for name in sizes)
-    return heads + sum(sizes.values()) + END.size
-
-
-def _archive(members: dict[str, list[memoryview]]) -> Iterator[bytes | memoryview]:
-    known = {}
-    for name, parts in members.items():
-        crc = 0
-        for part in parts:
-            crc = zlib.crc32(part, crc)
-        known[name] = crc, sum(map(len, parts))
-        yield _local(name, *known[name])
-        yield from parts
-    yield _tail(known)
-
-
-def _read(place: Path) -> tuple[dict[str, Any], dict[str, Array]]:
-    if place.exists() and not place.is_file():  # a pipe would wait for ever
-        raise _not_a_file(place)
-    with open(place, "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        text = _read_content(file, size)
-        content = _decode(text)
-        shapes = _shapes(content)
-        sizes = {f"{name}.npy": _npy_size(shape) for name, shape in shapes.items()}
-        expected = _size({CONTENT: len(text), **sizes})
-        if size < expected:
-            raise _cut_off()
-        if size > min(expected, LARGEST):
-            raise FileError(f"is damaged: it has {size:,} bytes and should have {expected:,}")
-        known, arrays = {CONTENT: (zlib.crc32(text), len(text))}, {}
-        for name, shape in shapes.items():
-            member = f"{name}.npy"
-            head = file.read(LOCAL.size + len(member))
-            if len(head) < LOCAL.size + len(member):
-                raise _cut_off()
-            crc = LOCAL.unpack_from(head)[6]
-            if head != _local(member, crc, sizes[member]):
-                raise FileError(f"is damaged: {member} is not where it should be")
-            arrays[name], found = _read_npy(file, member, shape)
-            if found != crc:
-                raise FileError(f"is damaged: the checksum of {member} is wrong")
-            known[member] = crc, sizes[member]
-        if file.read(size) != _tail(known):
-            raise FileError("is damaged: its end is not as it should be")
-    return content, arrays
-
-
-def _read_content(file: BufferedReader, size: int) -> bytes:
-    """The bytes of `fit.json`, the first member."""
-    head = file.read(LOCAL.size)
-    if not head.startswith(b"PK\3\4"):
-        raise FileError(f"is not a fit saved by cuspfa: it is {_looks_like(head)}")
-    if len(head) < LOCAL.size:
-        raise _cut_off()
-    *_, crc, length, _, name_length, _ = LOCAL.unpack(head)
-    name = file.read(min(name_length, 100))
-    if name != CONTENT.encode():
-        if CONTENT.encode().startswith(name):
-            raise _cut_off()
-        shown = _short(name.decode("utf-8", "replace"))
-        raise FileError(f"is not a fit saved by cuspfa: it is a zip file that begins with {shown}")
-    if head + name != _local(CONTENT, crc, length):
-        raise FileError(
-            "is damaged, or was packed again by another program; use the file as cuspfa wrote it"
-        )
-    if length > LARGEST_CONTENT:
-        raise FileError(f"has {length:,} bytes of {CONTENT}, more than {LARGEST_CONTENT:,}")
-    text = file.read(length) if length <= size else b""
-    if len(text) < length:
-        raise _cut_off()
-    if zlib.crc32(text) != crc:
-        raise FileError(f"is damaged: the checksum of {CONTENT} is wrong")
-    return text
-
-
-_KNOWN = {
-    b"PK\5\6": "an empty zip file",
-    b"\x93NUMPY": "a NumPy array",
-    b"\x80": "a pickle",
-    b"\x89HDF": "an HDF5 file",
-    b"\x1f\x8b": "a gzip file",
-    b"PAR1": "a Parquet file",
-    b"{": "JSON text",
-    b"<": "a web page or XML",
-}
-
-
-def _looks_like(head: bytes) -> str:
-    if not head:
-        return "empty"
-    for start, kind in _KNOWN.items():
-        if head.startswith(start):
-            return kind
-    printable = all(byte >= 32 or byte in b"\t\r\n" for byte in head)
-    return "text or a table" if printable else "of an unknown kind"
-
-
-def _cut_off() -> FileError:
-    return FileError("is damaged: it was cut off")
 
 
 # --- the file system ---
@@ -828,40 +568,7 @@ def _not_a_file(place: Path) -> InputError:
     return InputError(f"path must be a file. Got {what} {str(place)!r} instead.")
 
 
-def _writable(place: Path) -> Path:
-    """Where to write, or an error before any work is done."""
-    target = Path(os.path.realpath(place))
-    if target.exists():
-        if not target.is_file():
-            raise _not_a_file(place)
-        if not os.access(target, os.W_OK):
-            raise InputError(f"path: no permission to write to {str(place)!r}.")
-    if not target.parent.is_dir():
-        raise InputError(
-            f"path: there is no directory {str(target.parent)!r}. Create it, or choose another."
-        )
-    if not os.access(target.parent, os.W_OK):
-        raise InputError(f"path: no permission to write in {str(target.parent)!r}.")
-    return target
-
-
-def _write(target: Path, pieces: Iterator[bytes | memoryview]) -> None:
-    """The whole file or nothing: an old one stays until the new one is complete."""
-    kept = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
-    temporary = target.with_name(f".cuspfa-{secrets.token_hex(8)}.part")
-
-    def private(name: str, flags: int) -> int:
-        return os.open(name, flags, 0o666 if kept is None else kept & 0o600)
-
-    try:
-        with open(temporary, "xb", opener=private) as file:
-            for piece in pieces:
-                file.write(piece)
-            file.flush()
-            os.fsync(file.fileno())
-        if kept is not None:
-            temporary.chmod(kept)
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+def _read(place: Path) -> tuple[dict[str, Any], dict[str, Array]]:
+    if place.exists() and not place.is_file():  # a pipe would wait for ever
+        raise _not_a_file(place)
+    return archive.read(place, _decode, _shapes)

@@ -1,0 +1,57 @@
+"""Writing files: the whole file or nothing."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cuspfa.errors import InputError
+
+
+def check_writable(option: str, path: Path) -> None:
+    """Refuse before the work is done, not after; `option` is how the caller named the path."""
+    if path.is_dir():
+        raise InputError(f"{option} must be a file. Got the directory {str(path)!r} instead.")
+    if path.exists():
+        if not os.access(path, os.W_OK):
+            raise InputError(f"{option}: no permission to write to {str(path)!r}.")
+        if not path.is_file():
+            return
+    parent = path.resolve().parent
+    if not parent.is_dir():
+        raise InputError(
+            f"{option}: there is no directory {str(parent)!r}. Create it, or choose another."
+        )
+    if not os.access(parent, os.W_OK):
+        raise InputError(f"{option}: no permission to write in {str(parent)!r}.")
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A file to write to, which takes the place of `path` when all is written.
+
+    Links are followed and an old file's mode is kept; pipes and devices are written to directly.
+    """
+    target = path.resolve()
+    if target.exists() and not target.is_file():
+        yield target
+        return
+    kept = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
+    temporary = target.with_name(f".cuspfa-{secrets.token_hex(8)}.part")
+    # What replaces a private file is private from its first byte on.
+    mode = 0o666 if kept is None else kept & 0o600
+    os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
+    try:
+        yield temporary
+        with open(temporary, "rb+") as file:
+            os.fsync(file.fileno())
+        if kept is not None:
+            temporary.chmod(kept)
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
