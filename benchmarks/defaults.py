@@ -14,7 +14,7 @@ from cuspfa.datasets import Simulation, simulate
 from cuspfa.prior import default_slab
 from cuspfa.variational.evidence import Widened
 from cuspfa.variational.search import Search
-from cuspfa.variational.weighing import weigh_by_bounds
+from cuspfa.variational.weighing import weigh_collapsed
 
 DESIGNS: dict[str, dict[str, Any]] = {
     "(100, 20, 5) dense": {"n": 100, "p": 20, "n_factors": 5},
@@ -55,7 +55,7 @@ def one(sim: Simulation, slab: Any, seed: int) -> tuple[float, float, int]:
     rng = np.random.default_rng(seed)
     prior = CuspPrior(slab=slab)
     search = Search(prepared.source, prior, tol=0.05, max_iter=2000, max_factors=p, rng=rng)
-    search.over_k(weigh_by_bounds)
+    search.over_k(weigh_collapsed)
     state, scale = search.chosen.state, prepared.scale
     mean = scale[:, None] * state.loadings.mean
     omega = mean @ mean.T

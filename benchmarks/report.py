@@ -69,9 +69,10 @@ NOISE_HEAD = """
 
 ## The noise prior
 The authors' InvGa(1, 0.3) puts a floor under the noise of nearly collinear standardised columns,
-and a shape of 1 acts like two observations of tiny variance, which with few rows rewards factors
-that explain pure noise. The default is InvGa(0.1, 0.003). Mean held-out log-likelihood a row, less
-the best of the line; below, the number of factors found in pure noise of that shape, ten sets:
+and shapes above −1 reward every factor that makes noise smaller ([the method](method.md),
+section 5), which with few rows is a factor of pure noise. The default is InvGa(−1, 0.003), flat in
+σ². Mean held-out log-likelihood a row, less the best of the line; below, the number of factors
+found in pure noise of that shape, ten sets:
 
 """
 

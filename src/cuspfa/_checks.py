@@ -30,6 +30,16 @@ def positive(name: str, value: Any) -> float:
     return result
 
 
+def between(name: str, value: Any, low: float, high: float) -> float:
+    """A number from `low` to `high`."""
+    requirement = f"a number between {low:g} and {high:g}"
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+        raise must_be(name, requirement, value)
+    if not low <= float(value) <= high:
+        raise must_be(name, requirement, value)
+    return float(value)
+
+
 SMALLEST, LARGEST = 1e-12, 1e12
 """Hyper-parameters beyond these would only lose digits."""
 

@@ -153,8 +153,7 @@ def noise_bound(noise: Noise, prior: CuspPrior) -> float:
     """E[log p(σ²)] − E[log q(σ²)], that is −KL(q(σ²) ‖ InvGa(a_σ, b_σ))."""
     a, b = prior.noise_shape, prior.noise_rate
     terms = (
-        a * np.log(b)
-        - gammaln(a)
+        prior.log_noise_constant
         - noise.shape * np.log(noise.rate)
         + gammaln(noise.shape)
         + (a - noise.shape) * noise.log_precision

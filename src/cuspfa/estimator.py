@@ -306,6 +306,7 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         source, n = prepared.source, prepared.n
         prior = CuspPrior() if self.prior is None else self.prior
+        prior = prior.for_counts(float(source.counts.min()))
         n_factors = None if isinstance(self.n_factors, str) else int(self.n_factors)
         with one_blas_thread(source.p * min(n, source.p)):
             fit = method.infer(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from cuspfa._checks import must_be, store_positive
+from cuspfa._checks import LARGEST, between, must_be, store_positive
 from cuspfa.process import SMALLEST_COUNTED_SHAPE, CumulativeShrinkage
 from cuspfa.slabs import GaussianSlab, InverseGammaSlab, LearnedSlab
+
+FEW_SHAPE = 0.1
+"""Of the noise prior for the smallest number of values."""
 
 
 def default_slab() -> InverseGammaSlab:
@@ -21,7 +24,7 @@ class CuspPrior:
 
         λ_jh | z_h ~ N(0, θ_0) if z_h > h (active),  N(0, θ_∞) if z_h ≤ h (inactive)
         pr(z_h = l | v) = ω_l = v_l Π_{m<l} (1 − v_m),   v_l ~ Beta(s, α)
-        σ²_j ~ InvGa(a_σ, b_σ)
+        σ²_j ~ InvGa(a_σ, b_σ), that is ∝ σ_j^{−2(a_σ+1)} exp(−b_σ/σ²_j)
 
     Parameters
     ----------
@@ -35,9 +38,11 @@ class CuspPrior:
         θ_∞, variance of the loadings of an inactive factor; below the slab's. None is the limit
         θ_∞ → 0: inactive factors vanish and the number of active ones has its exact prior,
         Poisson(α) when s = 1, instead of mean-field labels and sticks.
-    noise_shape, noise_rate : float, default=0.1 and 0.003
-        a_σ and b_σ. The default is worth a fifth of an observation, weak enough for nearly
-        collinear standardised columns and for few rows.
+    noise_shape, noise_rate : float, default=-1 and 0.003
+        a_σ and b_σ. The default is flat in σ² but for a floor near b_σ, weak enough for nearly
+        collinear standardised columns. Flat in σ² is neutral about the number of factors: given
+        the loadings it is flat in the variance of a column too, however much of it they explain.
+        A shape of 0 or below is not a density by itself; together with data it is a posterior.
     stick_shape : float, default=1.0
         s; 1 in the papers.
 
@@ -61,12 +66,14 @@ class CuspPrior:
     alpha: float = 5.0
     slab: GaussianSlab | InverseGammaSlab | LearnedSlab = field(default_factory=default_slab)
     spike: float | None = None
-    noise_shape: float = 0.1
+    noise_shape: float = -1.0
     noise_rate: float = 0.003
     stick_shape: float = 1.0
 
     def __post_init__(self) -> None:
-        store_positive(self, "alpha", "noise_shape", "noise_rate", "stick_shape")
+        store_positive(self, "alpha", "noise_rate", "stick_shape")
+        shape = between("noise_shape", self.noise_shape, -1.0, LARGEST)
+        object.__setattr__(self, "noise_shape", shape)
         if not isinstance(self.slab, (GaussianSlab, InverseGammaSlab, LearnedSlab)):
             raise must_be("slab", "a GaussianSlab, an InverseGammaSlab or a LearnedSlab", self.slab)
         if isinstance(self.slab, InverseGammaSlab) and self.slab.pooled:
@@ -107,6 +114,26 @@ class CuspPrior:
     def process(self, n_terms: int | None = None) -> CumulativeShrinkage:
         """The process of `n_terms` = H columns, or the countable one."""
         return CumulativeShrinkage(self.alpha, n_terms, self.stick_shape)
+
+    def for_counts(self, smallest: float) -> CuspPrior:
+        """The same, with a noise prior that so many values of a column are enough for.
+
+        A shape of 0 or below takes away up to two of them. Below nine it takes away less, so that
+        a variance is expected to be at most twice what was seen.
+        """
+        least = min(1.0 - smallest / 4, FEW_SHAPE)
+        if self.noise_shape > 0 or self.noise_shape >= least:
+            return self
+        return replace(self, noise_shape=least)
+
+    @property
+    def log_noise_constant(self) -> float:
+        """The log of what makes σ² ↦ σ^{−2(a+1)} e^{−b/σ²} a density; 0 where it is not one.
+
+        The same for every number of factors, so that it does not matter for the choice of one.
+        """
+        a, b = self.noise_shape, self.noise_rate
+        return a * math.log(b) - math.lgamma(a) if a > 0 else 0.0
 
     def log_count_probability(self, n_factors: int) -> float:
         """Log P(H* = K) under the countable process, exactly."""

@@ -113,7 +113,9 @@ class Sampler:
     def noise_ratio(self, variance):
         """log p(sigma^2) - log r(sigma^2), (B, p)."""
         (a, b), (shape, rate) = self.model.noise, self.reference
-        constant = a * np.log(b) - gammaln(a) - shape * np.log(rate) + gammaln(shape)
+        constant = gammaln(shape) - shape * np.log(rate)
+        if a > 0:  # otherwise p(sigma^2) is sigma^(-2(a+1)) exp(-b/sigma^2) as it stands
+            constant += a * np.log(b) - gammaln(a)
         return constant + (shape - a) * np.log(variance) + (rate - b) / variance
 
     def log_likelihood(self, state):

@@ -131,8 +131,8 @@ def test_the_reported_bound_is_the_literal_bound_of_the_reported_posterior():
 
 def test_n_or_n_minus_one():
     flat, known = fit(), fit(method=Variational(mean="plugged-in"))
-    assert flat.posterior_.noise.shape[0] == pytest.approx(0.1 + 149 / 2)
-    assert known.posterior_.noise.shape[0] == pytest.approx(0.1 + 150 / 2)
+    assert flat.posterior_.noise.shape[0] == pytest.approx(149 / 2 - 1)
+    assert known.posterior_.noise.shape[0] == pytest.approx(150 / 2 - 1)
 
 
 def test_standardize_gives_results_in_the_users_units():
@@ -240,7 +240,7 @@ def test_noise_of_a_handful_of_rows_is_of_the_size_of_their_variance(n):
     data = np.random.default_rng(n).normal(size=(n, 1))
     model = fit(data, n_factors=0)
     ratio = model.noise_variance_[0] / data.var(ddof=1)
-    assert 0.8 < ratio < 2
+    assert 0.8 < ratio < 2.1
     law = model.posterior_.noise
     if n == 3:  # negative control
         assert law.rate[0] / (law.shape[0] - 1) > 9

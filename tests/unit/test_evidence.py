@@ -143,6 +143,6 @@ def test_the_search_weighs_by_evidence_unless_told_otherwise():
 
 
 def test_a_clear_answer_is_not_weighed():
-    model = CuspFactorAnalysis().fit(simulate(1000, 60, 3, random_state=9).X)
+    model = CuspFactorAnalysis().fit(simulate(1500, 60, 3, random_state=9).X)
     assert model.n_factors_ == 3
     assert all(np.isnan(entry.evidence) for entry in model.search_)

@@ -19,7 +19,8 @@ from cuspfa.variational.search import Search
 from oracles import thermodynamic as oracle
 
 FIXED = CuspPrior(slab=GaussianSlab(1.0), noise_shape=1.0, noise_rate=0.3)
-LEARNED = CuspPrior(slab=InverseGammaSlab(2.0, 0.4))
+LEARNED = CuspPrior(slab=InverseGammaSlab(2.0, 0.4), noise_shape=0.1)
+FLAT = CuspPrior(slab=InverseGammaSlab(2.0, 0.4), noise_shape=-1.0)
 
 
 class Case(NamedTuple):
@@ -44,6 +45,7 @@ CASES = {
     "inverse gamma slab, n < p": Case(
         simulate(15, 20, 1, random_state=6).X, LEARNED, "columns", True
     ),
+    "flat noise prior, n < p": Case(simulate(15, 20, 1, random_state=6).X, FLAT, "columns", True),
 }
 
 
@@ -56,6 +58,7 @@ TRUTH = {
     "inverse gamma slab, weak": (-584.35, -581.50, -581.83, -582.48),
     "fixed slab, n < p": (-501.37, -406.04, -410.85),
     "inverse gamma slab, n < p": (-454.98, -362.04, -363.52),
+    "flat noise prior, n < p": (-395.08, -325.57, -329.24),
 }
 NAT = {"inverse gamma slab, dense": 2.2, "inverse gamma slab, n < p": 1.8}
 """What the score may be wrong by in comparing two K: 1 nat, more where a noise variance may be near

@@ -3,6 +3,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from cuspfa import CuspPrior, GaussianSlab, InverseGammaSlab, LearnedSlab
 from cuspfa.errors import InputError
@@ -19,7 +20,7 @@ def test_frozen():
         CuspPrior().alpha = 2.0
 
 
-@pytest.mark.parametrize("name", ["alpha", "spike", "noise_shape", "noise_rate", "stick_shape"])
+@pytest.mark.parametrize("name", ["alpha", "spike", "noise_rate", "stick_shape"])
 @pytest.mark.parametrize("value", [0, -1.0, float("nan"), float("inf"), "1", None, True])
 def test_numbers_out_of_range_are_named(name, value):
     if name == "spike" and value is None:
@@ -27,6 +28,37 @@ def test_numbers_out_of_range_are_named(name, value):
         return
     with pytest.raises(InputError, match=f"{name} must be a positive number. Got"):
         CuspPrior(**{name: value})
+
+
+@pytest.mark.parametrize("value", [-1.1, float("nan"), float("inf"), "1", None, True, 1e300])
+def test_noise_shapes_out_of_range_are_named(value):
+    with pytest.raises(
+        InputError, match="noise_shape must be a number between -1 and 1e\\+12. Got"
+    ):
+        CuspPrior(noise_shape=value)
+
+
+def test_flat_noise_needs_values_to_take_away():
+    """InvGa(−1, b) with m values has shape m/2 − 1 and a mean that is finite from m = 5 on."""
+    prior = CuspPrior()
+    assert prior.noise_shape == -1.0
+    assert prior.for_counts(8) is prior
+    for counted in (1, 2, 4, 5, 7):
+        shape = prior.for_counts(counted).noise_shape
+        assert -1.0 < shape <= 0.1
+        mean = counted / 2 / max(shape + counted / 2 - 1.0, 1e-9)  # of m values of variance one
+        assert shape == 0.1 or mean <= 2.0 + 1e-12
+    proper = CuspPrior(noise_shape=0.5)
+    assert proper.for_counts(1) is proper
+
+
+def test_a_noise_prior_that_is_no_density_has_no_constant():
+    a, b = 2.5, 0.4
+    proper = CuspPrior(noise_shape=a, noise_rate=b)
+    law = stats.invgamma(a, scale=b)
+    unscaled = 1.7 ** (-a - 1) * np.exp(-b / 1.7)
+    assert proper.log_noise_constant == pytest.approx(law.logpdf(1.7) - np.log(unscaled))
+    assert CuspPrior(noise_shape=-1.0).log_noise_constant == 0.0
 
 
 def test_slab_is_checked():

@@ -139,16 +139,18 @@ def _log_weights(
     columns = gram(loadings)
     log_target = log_likelihood(loadings, noise, data)
     log_target += log_average_slab(columns, slab, len(noise))
-    log_target += _log_inverse_gamma(noise, np.array(prior.noise_shape), np.array(prior.noise_rate))
-    law = proposal.noise
+    log_target += _log_power_law(noise, prior.noise_shape, prior.noise_rate)
+    log_target += len(noise) * prior.log_noise_constant
+    a, b = proposal.noise.shape, proposal.noise.rate
     log_proposal = proposal.log_density(loadings)
-    log_proposal += _log_inverse_gamma(noise, law.shape[:, None], law.rate[:, None])
+    log_proposal += _log_power_law(noise, a[:, None], b[:, None])
+    log_proposal += np.sum(a * np.log(b) - gammaln(a))
     return np.asarray(log_target - log_proposal)
 
 
-def _log_inverse_gamma(variance: Array, shape: Array, rate: Array) -> Array:
-    terms = shape * np.log(rate) - gammaln(shape) - (shape + 1) * np.log(variance) - rate / variance
-    return np.asarray(np.sum(terms, axis=0))
+def _log_power_law(variance: Array, shape: Array | float, rate: Array | float) -> Array:
+    """Σ_j log of InvGa(shape, rate) without its constant."""
+    return np.asarray(np.sum(-(shape + 1) * np.log(variance) - rate / variance, axis=0))
 
 
 def log_likelihood(loadings: Array, noise: Array, data: Statistics) -> Array:

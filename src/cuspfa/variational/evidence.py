@@ -90,7 +90,7 @@ def log_hyper_evidence(state: State) -> float:
 def _log_noise_ratio(variance: Array, noise: Noise, prior: CuspPrior) -> float:
     """Of a draw: log p(σ²) − log q(σ²)."""
     a, b = prior.noise_shape, prior.noise_rate
-    constant = a * np.log(b) - gammaln(a) - noise.shape * np.log(noise.rate) + gammaln(noise.shape)
+    constant = prior.log_noise_constant - noise.shape * np.log(noise.rate) + gammaln(noise.shape)
     terms = constant + (noise.shape - a) * np.log(variance) + (noise.rate - b) / variance
     return float(np.sum(terms))
 

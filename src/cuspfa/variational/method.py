@@ -19,11 +19,11 @@ from cuspfa.variational.cycle import State
 from cuspfa.variational.fit import Run
 from cuspfa.variational.restarts import random_restarts
 from cuspfa.variational.search import Callback, Interrupted, Search
-from cuspfa.variational.weighing import signal_left, weigh_by_bounds, weigh_by_bridges
+from cuspfa.variational.weighing import signal_left, weigh, weigh_collapsed
 
 WEIGHINGS: dict[str, Callable[[Search], None] | None] = {
-    "evidence": weigh_by_bounds,
-    "bridge": weigh_by_bridges,
+    "evidence": weigh,
+    "collapsed": weigh_collapsed,
     "bound": None,
 }
 CLEAR = 1.5
@@ -60,13 +60,13 @@ class Variational(BaseEstimator):  # type: ignore[misc]
         drawn from the prior (the number of active columns from the process, their loadings from
         the slab, noise at the sample variances), the best one kept. The paper does the latter and
         does not say how its starts were drawn.
-    score : {"evidence", "bridge", "bound"}, default="evidence"
-        What the search chooses the number of factors by. "bound": the evidence lower bound, as in
-        the paper, which prefers too few factors. "evidence": a bound with the scores integrated
-        out and rotations taken into account, much nearer to log p(y, K) but still on the side of
-        few factors. "bridge": log p(y, K) itself to about a nat, by a bridge between q and the
-        posterior, several times slower; for up to 10 factors and small data, else like "evidence".
-        It is as good as the prior: weigh with it where you mean your prior, see docs/method.md.
+    score : {"evidence", "collapsed", "bound"}, default="evidence"
+        What the search chooses the number of factors by. "evidence": log p(y, K) to about a nat,
+        by a bridge between q and the posterior, for up to 10 factors and data up to about 200
+        columns (or as many numbers); beyond, like "collapsed". "collapsed": a bound of it with
+        the scores integrated out and rotations taken into account, which is quicker and on the
+        side of few factors. "bound": the evidence lower bound, as in the paper, which prefers
+        too few.
         Of no effect with a finite spike or random starts. The smallest number within 2 nats of
         the best is chosen.
     n_init : int, default=20

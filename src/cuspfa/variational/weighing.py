@@ -1,7 +1,7 @@
 """Which K, honestly: the candidates of the search weighed again by their evidence.
 
-By the collapsed bound (`evidence.py`), which is quick, or by a bridge to the posterior
-(`bridge.py`), which is accurate, where the data are small enough for exact sweeps.
+By a bridge to the posterior (`bridge.py`), which is accurate, where the data are small enough for
+exact sweeps, otherwise by the collapsed bound (`evidence.py`), which is quick.
 
 The bound falls behind log p(y | K) more and more as K grows. So the K of the best bound is weighed
 against those above it, as long as they are not hopelessly behind, and the one below.
@@ -29,22 +29,28 @@ DEAD = 0.05
 """A factor with less signal than this does nothing: K with it is K − 1 without."""
 MANY = 10
 """With more factors at the best bound no bridge is built: a sweep takes K² small steps."""
+TALL = 20
+"""With so many rows a column the bound is close enough to see that there is nothing to weigh."""
+UNSURE = 1.0
+"""Nats of error beyond which a bridge has not met the other side: many columns, hardly any rows."""
 BRIDGE = 3
 """Draws of a bridge for each draw of a bound: many together cost less."""
 DRAWS, DRAW_COST = 40, 2e8
 """Draws for an evidence; fewer where they would take more than so many multiplications."""
 
 
-def weigh_by_bridges(search: Search) -> None:
+def weigh(search: Search) -> None:
     """Upwards until K is `BEHIND` nats behind the best, and downwards; by `bridge.py`.
 
     Where rows are few the evidence is nearly flat above the truth, so the next K up is weighed
-    however little its bound promises. Where bridges would take long, bounds do instead.
+    however little its bound promises. Where bridges would take long, collapsed bounds do instead.
     """
     start, slab = search.best.state.n_factors, search.best.state.slab
     known = isinstance(slab, (GaussianSlab, InverseGammaSlab))
     if not known or search.statistics is None or start > MANY:
-        weigh_by_bounds(search)
+        weigh_collapsed(search)
+        return
+    if search.source.n > TALL * search.source.p and not _open_question(search):
         return
     best = _bridge(search, start, DRAWS)
     for step in (1, -1):
@@ -59,6 +65,9 @@ def weigh_by_bridges(search: Search) -> None:
     if len(close) > 1:
         for k in close:
             _bridge(search, k, 4 * DRAWS)
+    if any(search.evidence_by_k[k].error > UNSURE for k in close):
+        search.evidence_by_k.clear()
+        weigh_collapsed(search)
 
 
 def _bridge(search: Search, k: int, draws: int) -> Evidence:
@@ -87,14 +96,22 @@ def _settled(search: Search, k: int) -> bool:
     return k in search.best_by_k and weakest_signal(search.best_by_k[k].state) > DEAD
 
 
-def weigh_by_bounds(search: Search) -> None:
+def _open_question(search: Search) -> bool:
+    """May the evidence prefer another K than the best bound does?"""
+    return _in_reach(search, search.best.state.n_factors + 1) or _close_below(search)
+
+
+def _close_below(search: Search) -> bool:
+    below = search.best_by_k.get(search.best.state.n_factors - 1)
+    return below is not None and below.total > search.best.total - 2 * PARSIMONY
+
+
+def weigh_collapsed(search: Search) -> None:
     """Upwards while in reach, and the one below if its bound is close; by `evidence.py`."""
-    k = search.best.state.n_factors
-    below = search.best_by_k.get(k - 1)
-    close_below = below is not None and below.total > search.best.total - 2 * PARSIMONY
-    if not (_in_reach(search, k + 1) or close_below):
+    if not _open_question(search):
         return
-    if close_below:
+    k = search.best.state.n_factors
+    if _close_below(search):
         _weigh(search, k - 1, 4 * DRAWS)
     best = _weigh(search, k, DRAWS)
     misses = 0
