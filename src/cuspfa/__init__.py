@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from cuspfa.prior import CuspPrior as CuspPrior
     from cuspfa.prior_sensitivity import sensitivity as sensitivity
     from cuspfa.process import CumulativeShrinkage as CumulativeShrinkage
+    from cuspfa.rotation import Rotation as Rotation
+    from cuspfa.rotation import rotate as rotate
     from cuspfa.slabs import GaussianSlab as GaussianSlab
     from cuspfa.slabs import InverseGammaSlab as InverseGammaSlab
     from cuspfa.slabs import LearnedSlab as LearnedSlab
@@ -36,10 +38,12 @@ _HOMES = {
     "InverseGammaSlab": "cuspfa.slabs",
     "LearnedSlab": "cuspfa.slabs",
     "Moments": "cuspfa.data.moments",
+    "Rotation": "cuspfa.rotation",
     "Variational": "cuspfa.variational.method",
     "how_many": "cuspfa.factor_count",
     "load": "cuspfa.posterior.files",
     "misfit": "cuspfa.data_misfit",
+    "rotate": "cuspfa.rotation",
     "sensitivity": "cuspfa.prior_sensitivity",
 }
 _MODULES = {
@@ -59,6 +63,7 @@ __all__ = [
     "InverseGammaSlab",
     "LearnedSlab",
     "Moments",
+    "Rotation",
     "Variational",
     "__version__",
     "adequacy",
@@ -70,6 +75,7 @@ __all__ = [
     "misfit",
     "plots",
     "retention",
+    "rotate",
     "sensitivity",
 ]
 

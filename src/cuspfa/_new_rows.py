@@ -32,6 +32,7 @@ class NewRows(TransformerMixin):  # type: ignore[misc]
     n_factors_: int
     components_: Array
     noise_variance_: Array
+    rotation_matrix_: Array
     mean_: Array
     n_features_in_: int
 
@@ -207,7 +208,9 @@ class NewRows(TransformerMixin):  # type: ignore[misc]
     # --- inside ---
 
     def _marginal(self) -> MarginalGaussian:
-        return MarginalGaussian(self.mean_, self.components_, self.noise_variance_)
+        return MarginalGaussian(
+            self.mean_, self.components_, self.noise_variance_, self.rotation_matrix_
+        )
 
     def _law(self, X: Any) -> tuple[MarginalGaussian, Any]:
         check_is_fitted(self)

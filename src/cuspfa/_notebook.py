@@ -23,7 +23,7 @@ def with_result(page: str, model: CuspFactorAnalysis) -> str:
 
 def result_table(model: CuspFactorAnalysis) -> str:
     """Number of factors, their strengths, bound and status."""
-    strengths = np.sum(model.loadings_**2, axis=0) / model.n_features_in_
+    strengths = np.sum(model.loadings_ * model.structure_, axis=0) / model.n_features_in_
     shares = ", ".join(f"{100 * share:.1f}" for share in strengths[:SHOWN])
     more = ", …" if len(strengths) > SHOWN else ""
     lines = [

@@ -12,6 +12,7 @@ from cuspfa._types import BoolArray
 from cuspfa.data.checks import check_rows
 from cuspfa.errors import DataError, InputError
 from cuspfa.estimator import CuspFactorAnalysis
+from cuspfa.posterior.axes import shares
 
 if TYPE_CHECKING:
     from anndata import AnnData
@@ -93,7 +94,8 @@ def fit(
         "lower_bound": float(model.lower_bound_),
         "converged": bool(model.converged_),
         "status": model.status_,
-        "share_of_variance": np.sum(model.loadings_**2, axis=0) / len(genes),
+        "share_of_variance": shares(model.posterior_.solution),
+        "factor_correlations": model.factor_correlations_,
         "search": {
             "n_factors": np.array([entry.n_factors for entry in model.search_]),
             "lower_bound": np.array([entry.lower_bound for entry in model.search_]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -23,8 +24,8 @@ from cuspfa.data.complete import Prepared, prepare_moments, prepare_rows
 from cuspfa.data.moments import Moments
 from cuspfa.data.names import text_names
 from cuspfa.errors import DataError
-from cuspfa.posterior.axes import principal_axes
 from cuspfa.prior import CuspPrior
+from cuspfa.rotation import METHODS, Rotation, as_rotation
 from cuspfa.variational.method import Variational, VariationalFit
 from cuspfa.variational.result import posterior_of, record_of
 from cuspfa.variational.search import Callback
@@ -52,6 +53,10 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
         all the same. If False, a prior that is given is taken as it is, on the data's own scale;
         with `prior=None` all columns are divided by one common number, the root of their median
         variance, and columns of very different size are better standardised.
+    rotation : None, str or Rotation, default=None
+        Axes of the factors. None leaves them on principal axes. "varimax", "quartimax" and
+        "equamax" keep them uncorrelated; "promax", "oblimin", "quartimin" and "geomin" do not. A
+        `Rotation` has settings, and a target. Done on the correlation scale, whatever the units.
     random_state : None, int, numpy.random.Generator or numpy.random.RandomState
         Seed. A search from the spectrum needs it only for p > 400; random starts always.
     n_jobs : int or None, default=None
@@ -71,15 +76,23 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
     trace_ : ndarray (n_iter_,)
         The bound after each of the last run's cycles.
     components_ : ndarray (n_factors_, p)
-        Posterior mean loadings in the user's units; `components_.T @ components_ +
-        diag(noise_variance_)` is `get_covariance()`. Signs are those of `loadings_`, where a
-        factor's largest entry is positive; here another may be larger.
+        Posterior mean loadings in the user's units; `components_.T @ factor_correlations_ @
+        components_ + diag(noise_variance_)` is `get_covariance()`. Signs are those of
+        `loadings_`, where a factor's largest entry is positive; here another may be larger.
     loadings_ : ndarray (p, n_factors_)
         The same factors on the correlation scale, `components_.T` divided by each variable's
-        standard deviation. The factors are uncorrelated and turned to the principal axes of this
-        matrix (its columns are orthogonal), so that they do not depend on the units of the data;
-        strongest first, the largest loading of each positive (the first of them, where several
-        are largest). `components_`, scores and names have the same factors in the same order.
+        standard deviation. Without a rotation the factors are turned to the principal axes of
+        this matrix (its columns are orthogonal), so that they do not depend on the units of the
+        data; with one, this is the pattern matrix. Strongest first, the largest loading of each
+        positive (the first of them, where several are largest). `components_`, scores and names
+        have the same factors in the same order.
+    factor_correlations_ : ndarray (n_factors_, n_factors_)
+        Φ, the correlations of the factors: the identity unless a rotation is oblique.
+    structure_ : ndarray (p, n_factors_)
+        Correlations of variables with factors, `loadings_ @ factor_correlations_`.
+    rotation_matrix_ : ndarray (n_factors_, n_factors_)
+        T, from principal axes to these: `loadings_` is principal loadings @ inv(T).T, scores are
+        principal scores @ T, and Φ = TᵀT.
     noise_variance_ : ndarray (p,)
         The part of each variable's expected variance that mean loadings do not explain, in the
         user's units.
@@ -108,6 +121,7 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
         "method": [StrOptions({"variational"}), Variational],
         "prior": [CuspPrior, None],
         "standardize": ["boolean"],
+        "rotation": [StrOptions(set(METHODS) - {"target"}), Rotation, None],
         "random_state": [
             None,
             Interval(Integral, 0, None, closed="left"),
@@ -128,6 +142,7 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
         method: str | Variational = "variational",
         prior: CuspPrior | None = None,
         standardize: bool = True,
+        rotation: str | Rotation | None = None,
         random_state: RandomState = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -135,6 +150,7 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
         self.method = method
         self.prior = prior
         self.standardize = standardize
+        self.rotation = rotation
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -281,6 +297,13 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
     # --- inside ---
 
     def _check_n_factors(self, p: int, method: Variational) -> None:
+        target = getattr(self.rotation, "target", None)
+        if target is not None and (len(target), len(target[0])) != (p, self.n_factors):
+            raise must_be(
+                "the target of rotation",
+                f"of {p} rows, one a column of the data, and n_factors columns",
+                f"{len(target)} × {len(target[0])} with n_factors={self.n_factors!r}",
+            )
         if isinstance(self.n_factors, str):
             return
         if self.n_factors > p:
@@ -327,9 +350,8 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
     ) -> None:
         """All attributes together, and last, so that a fit that fails leaves the old ones."""
         posterior, record = posterior_of(fit, prepared, prior, names), record_of(fit)
-        mean, noise_variance = posterior.mean_loadings, posterior.noise_variance
-        sd = np.sqrt(np.sum(mean**2, axis=1) + noise_variance)
-        loadings = principal_axes(mean / sd[:, None])
+        posterior = replace(posterior, rotation=as_rotation(self.rotation))
+        solution = posterior.solution
 
         self.posterior_ = posterior
         self.lower_bound_ = record.lower_bound
@@ -341,9 +363,12 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
         self.expected_active_factors_ = posterior.expected_active_factors
         self.n_factors_ = posterior.n_active
         self.mean_ = prepared.center
-        self.noise_variance_ = noise_variance
-        self.loadings_ = loadings
-        self.components_ = (sd[:, None] * loadings).T
+        self.noise_variance_ = posterior.noise_variance
+        self.loadings_ = solution.loadings
+        self.factor_correlations_ = solution.correlations
+        self.structure_ = solution.structure
+        self.rotation_matrix_ = solution.matrix
+        self.components_ = posterior.components
         self.n_features_in_ = prepared.source.p
         if names is not None:
             self.feature_names_in_ = np.array(names, dtype=object)

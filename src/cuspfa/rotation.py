@@ -30,6 +30,7 @@ TIED = 1e-6
 TOLERANCE, MAX_ITER = 1e-7, 2000
 """Length of the projected gradient, by that of the loadings' criterion; and steps to get there."""
 HALVINGS = 40
+MOST_STARTS = 1000
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,8 @@ class Rotation:
             raise must_be("power", "above 1", self.power)
         store(self, "delta", positive("delta", self.delta))
         store(self, "n_starts", whole("n_starts", self.n_starts, 1))
+        if self.n_starts > MOST_STARTS:
+            raise must_be("n_starts", f"at most {MOST_STARTS}", self.n_starts)
         store(self, "random_state", whole("random_state", self.random_state, 0))
         if (self.method == "target") != (self.target is not None):
             raise must_be("target", "given for rotation 'target', and for no other", self.target)

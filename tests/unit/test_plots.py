@@ -18,7 +18,7 @@ from scipy.linalg import orthogonal_procrustes
 from cuspfa import CuspFactorAnalysis, datasets, plots
 from cuspfa.errors import InputError
 from cuspfa.plots._canvas import DIVERGING, colours, short, shown_names
-from cuspfa.plots._numbers import aligned_loadings, check_factors, grouped_order, make_draws
+from cuspfa.plots._numbers import check_factors, grouped_order, make_draws
 from cuspfa.posterior.axes import principal_axes
 
 X = datasets.simulate(200, 10, 2, random_state=1).X
@@ -268,7 +268,7 @@ def test_forest_intervals_are_of_aligned_draws(posteriors, draws, key):
     for factor in range(1, target.shape[1] + 1):
         ax = plots.plot_forest(posteriors[key], factor, draws=draws[key])
         order = np.argsort(-target[:, factor - 1])
-        assert_allclose(segments(ax)[:, :, 0], ends[:, order, factor - 1].T)
+        assert_allclose(segments(ax)[:, :, 0], ends[:, order, factor - 1].T, atol=1e-6)
         assert_allclose(dots(ax)[:, 0], target[order, factor - 1])
         names = posteriors[key].names or [f"x{j}" for j in range(len(target))]
         assert words(ax.yaxis) == [names[j] for j in order]
@@ -277,7 +277,7 @@ def test_forest_intervals_are_of_aligned_draws(posteriors, draws, key):
 
 def test_alignment_is_the_nearest_of_all_turns_and_flips(small, draws):
     target = principal_axes(small.standard_loadings)
-    found = aligned_loadings(draws["10"], target)
+    found = small.align(draws=draws["10"]).loadings
     correlation = draws["10"].correlation
     off = ~np.eye(10, dtype=bool)
     assert_allclose((found @ found.transpose(0, 2, 1))[:, off], correlation[:, off])  # only turned
@@ -291,11 +291,11 @@ def test_alignment_is_the_nearest_of_all_turns_and_flips(small, draws):
 
 
 def test_alignment_does_not_depend_on_how_draws_were_turned(small, draws):
-    target = principal_axes(small.standard_loadings)
     rng = np.random.default_rng(0)
     spun = np.linalg.qr(rng.normal(size=(60, 2, 2)))[0]
     turned = dataclasses.replace(draws["10"], loadings=draws["10"].loadings @ spun)
-    assert_allclose(aligned_loadings(turned, target), aligned_loadings(draws["10"], target))
+    found = [small.align(draws=one).loadings for one in (turned, draws["10"])]
+    assert_allclose(*found, atol=1e-9)
 
 
 def test_without_alignment_every_interval_holds_zero(small):
@@ -326,7 +326,7 @@ def test_aligned_intervals_cover_the_truth():
         target = principal_axes(posterior.standard_loadings)
         true = sim.loadings / np.sqrt(np.diag(sim.covariance))[:, None]
         true = true @ orthogonal_procrustes(true, target)[0]
-        drawn = aligned_loadings(posterior.draw(400, random_state=0), target)
+        drawn = posterior.align(n_draws=400).loadings
         lower, upper = np.quantile(drawn, [0.025, 0.975], axis=0)
         covered.append((lower <= true) & (true <= upper))
     assert 0.9 <= np.mean(covered) <= 0.995  # of 120 entries
@@ -368,12 +368,13 @@ def test_forest_of_many_variables_shows_the_strongest_and_says_so(posteriors, dr
 
 
 def test_forest_takes_draws_with_another_number_of_factors(small, draws):
-    target = principal_axes(small.standard_loadings)
     wider = np.pad(draws["10"].loadings, ((0, 0), (0, 0), (0, 2)))
     padded = dataclasses.replace(draws["10"], loadings=wider)
-    assert_allclose(aligned_loadings(padded, target), aligned_loadings(draws["10"], target))
+    found = [small.align(draws=one).loadings for one in (padded, draws["10"])]
+    assert_allclose(*found, atol=1e-9)
     fewer = dataclasses.replace(draws["10"], loadings=draws["10"].loadings[:, :, :1])
-    assert aligned_loadings(fewer, target).shape == (60, 10, 2)
+    assert small.align(draws=fewer).loadings.shape == (60, 10, 2)
+    assert plots.plot_forest(small, 1, draws=fewer) is not None
 
 
 def test_probability_makes_intervals_wider(small, draws):

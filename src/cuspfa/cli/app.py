@@ -41,6 +41,7 @@ def _whole_number(type_: Any, tokens: Sequence[Any]) -> int:
 
 
 Picture = Literal["search", "loadings", "forest", "correlation", "communality", "trace"]
+Axes = Literal["varimax", "quartimax", "equamax", "promax", "oblimin", "quartimin", "geomin"]
 Fit = Annotated[Path, Parameter(help="A fit, as cuspfa fit -o writes it.")]
 
 
@@ -85,6 +86,13 @@ def fit(
         int | None,
         Parameter(converter=_whole_number, help="Number of factors. Left out: found."),
     ] = None,
+    rotation: Annotated[
+        Axes | None,
+        Parameter(
+            help="Axes of the factors: uncorrelated (varimax, quartimax, equamax) or correlated "
+            "(promax, oblimin, quartimin, geomin). Left out: principal axes."
+        ),
+    ] = None,
     seed: Annotated[
         int, Parameter(converter=_whole_number, help="Seed; it matters only with over 400 columns.")
     ] = 0,
@@ -126,6 +134,7 @@ def fit(
             id_column=id,
             standardize=standardize,
             factors=factors,
+            rotation=rotation,
             seed=seed,
             as_json=json,
             quiet=quiet,

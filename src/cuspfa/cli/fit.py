@@ -55,6 +55,7 @@ class Request:
     id_column: str | None
     standardize: bool
     factors: int | None
+    rotation: str | None
     seed: int
     as_json: bool
     quiet: bool
@@ -168,6 +169,7 @@ def _fitted(
         n_factors="auto" if request.factors is None else request.factors,
         method=Variational(callback=callback),
         standardize=request.standardize,
+        rotation=request.rotation,
         random_state=request.seed,
     )
     began = time.perf_counter()
@@ -242,6 +244,7 @@ def _circumstances(
             "method": request.method,
             "standardize": request.standardize,
             "factors": "auto" if request.factors is None else request.factors,
+            "rotation": request.rotation,
             "seed": request.seed,
             "cuspfa": __version__,
         },

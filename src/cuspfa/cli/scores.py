@@ -19,7 +19,6 @@ from cuspfa.cli.fitted import load_fit
 from cuspfa.cli.read import Table, read_table
 from cuspfa.cli.show import Page
 from cuspfa.errors import DataError, InputError
-from cuspfa.posterior.axes import principal_axes
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.predict import MarginalGaussian
 
@@ -68,10 +67,9 @@ def write_scores(fit: Path, data: str, *, output: Path | None, id_column: str | 
 
 def law_of(posterior: Posterior) -> MarginalGaussian:
     """The law of new rows, with the factors that `CuspFactorAnalysis` reports."""
-    mean, noise_variance = posterior.mean_loadings, posterior.noise_variance
-    sd = np.sqrt(np.sum(mean**2, axis=1) + noise_variance)
-    components = (sd[:, None] * principal_axes(mean / sd[:, None])).T
-    return MarginalGaussian(posterior.center, components, noise_variance)
+    return MarginalGaussian(
+        posterior.center, posterior.components, posterior.noise_variance, posterior.solution.matrix
+    )
 
 
 def matched(posterior: Posterior, table: Table) -> Array:

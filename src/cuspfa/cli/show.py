@@ -15,7 +15,6 @@ from cuspfa.cli.cells import clean
 from cuspfa.cli.columns import Chosen, most_holes
 from cuspfa.cli.console import Terminal
 from cuspfa.cli.read import Table
-from cuspfa.posterior.axes import principal_axes
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.draws import Draws
 from cuspfa.posterior.record import FitRecord
@@ -29,6 +28,8 @@ MOST_FACTORS, SHOWN_FACTORS = 7, 6
 MOST_VARIABLES = 60
 """With more variables, those with the largest loadings are shown."""
 MOST_LEFT_OUT = 20
+NO_SIGN = "°"
+"""Behind a loading that may have either sign."""
 NUMBERS = 4e6
 """Of draws: with many columns there are fewer draws, for memory and time."""
 
@@ -159,7 +160,7 @@ def sort_variables(loadings: Array, most: int = MOST_VARIABLES) -> Order:
 
 def show_loadings(page: Page, posterior: Posterior, draws: Draws) -> None:
     """Sorted, with each variable's communality and its interval."""
-    loadings = principal_axes(posterior.standard_loadings)
+    loadings, rotation = posterior.solution.loadings, posterior.rotation
     k = loadings.shape[1]
     if not k:
         page.line("No factors, hence no loadings.")
@@ -169,21 +170,38 @@ def show_loadings(page: Page, posterior: Posterior, draws: Draws) -> None:
     names = [clean(name) for name in column_names(posterior)]
     common = np.median(draws.communality, axis=0)  # as --json has it
     lower, upper = posterior.interval("communality", draws=draws)
-    tail = 22
-    room = WIDTH - 6 * shown.shape[1] - tail
+    tail = 21
+    room = WIDTH - 7 * shown.shape[1] - tail
     width = min(room, max(8, *(cell_len(names[j]) for j in order.rows)))
-    page.line("Loadings (principal axes, correlation scale) and communalities (h²):")
-    numbers = "".join(f"{h:6d}" for h in range(1, shown.shape[1] + 1))
-    page.line(f"{'':{width}}{numbers}     h²  95 % interval")
-    for j in order.rows:
+    table = posterior.align(draws=draws).table(columns=order.rows)
+    unsure = (table.lower <= 0) & (table.upper >= 0)
+    axes = "principal axes" if rotation is None else rotation.method
+    page.line(f"Loadings ({axes}, correlation scale) and communalities (h²):")
+    numbers = "".join(f"{h:6d} " for h in range(1, shown.shape[1] + 1))
+    page.line(f"{'':{width}}{numbers}    h²  95 % interval")
+    for place, j in enumerate(order.rows):
         row = Text(_fit(names[j], width))
-        for value in shown[j]:
+        for h, value in enumerate(shown[j]):
             # −0.004 is no more negative than it is anything else.
-            row.append(f"{value + 0.0 if abs(value) >= 0.005 else 0.0:6.2f}", _style(value))
-        row.append(f"   {common[j]:4.2f}    {lower[j]:4.2f} – {upper[j]:4.2f}")
+            rounded = value + 0.0 if abs(value) >= 0.005 else 0.0
+            row.append(f"{rounded:6.2f}", _style(value))
+            row.append(NO_SIGN if unsure[place, h] else " ")
+        row.append(f"  {common[j]:4.2f}    {lower[j]:4.2f} – {upper[j]:4.2f}")
         page.line(row)
+    if np.any(unsure[:, : shown.shape[1]]):
+        page.line(f"{NO_SIGN} The 95 % interval of the loading holds 0.")
     for line in _not_shown(loadings, shown, order):
         page.line(line)
+    if rotation is not None and rotation.is_oblique and k > 1:
+        page.line()
+        _show_correlations(page, posterior.solution.correlations[: shown.shape[1]])
+
+
+def _show_correlations(page: Page, correlations: Array) -> None:
+    page.line("Correlations of the factors:")
+    page.line("   " + "".join(f"{h:6d}" for h in range(1, len(correlations) + 1)))
+    for h, row in enumerate(correlations, 1):
+        page.line(f"{h:3d}" + "".join(f"{value:6.2f}" for value in row[:h]))
 
 
 def _style(value: float) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from cuspfa._checks import must_be, whole
 from cuspfa._types import Array, Indices, RandomState
 from cuspfa.errors import InputError
-from cuspfa.posterior.base import Interval, Posterior
+from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.draws import Draws
 
 N_DRAWS, FEWEST = 1000, 200
@@ -73,46 +73,3 @@ def check_factors(factor: Any, k: int) -> list[int]:
     if k and max(found) > k:
         raise must_be("factor", f"at most {k}, the number of factors", factor)
     return [one - 1 for one in found]
-
-
-def aligned_loadings(draws: Draws, target: Array, rows: Indices | slice = slice(None)) -> Array:
-    """Draws of loadings on the correlation scale, each turned towards the target.
-
-    A draw's factors may be turned or flipped at will without changing its covariance, so that the
-    loadings of one factor over unaligned draws are a mixture of all. The turn is the orthogonal
-    one that brings all p rows nearest to the target (Procrustes).
-
-    Parameters
-    ----------
-    draws : Draws
-        In any rotation.
-    target : ndarray (p, K)
-        Loadings on the correlation scale.
-    rows : indices of variables
-        Those to return; all take part in the turn.
-
-    Returns
-    -------
-    ndarray (n_draws, rows, K)
-    """
-    k = target.shape[1]
-    parts = []
-    for part in draws.batches():
-        variance = np.sum(part.loadings**2, axis=2) + part.noise_variance
-        standard = part.loadings / np.sqrt(variance)[:, :, None]
-        # Draws of another number of factors: what one side lacks counts as columns of zeros.
-        lacking = max(k - standard.shape[2], 0)
-        standard = np.pad(standard, ((0, 0), (0, 0), (0, lacking)))
-        aim = np.pad(target, ((0, 0), (0, standard.shape[2] - k)))
-        u, _, vt = np.linalg.svd(standard.transpose(0, 2, 1) @ aim)
-        parts.append(standard[:, rows] @ (u @ vt)[:, :, :k])
-    return np.concatenate(parts)
-
-
-def central(values: Array, prob: float) -> Interval:
-    """Central interval over the first axis."""
-    if isinstance(prob, bool) or not isinstance(prob, (int, float, np.number)):
-        raise must_be("prob", "a number between 0 and 1", prob)
-    if not 0.0 < prob < 1.0:
-        raise must_be("prob", "between 0 and 1", prob)
-    return Interval(*np.quantile(values, [(1 - prob) / 2, (1 + prob) / 2], axis=0))

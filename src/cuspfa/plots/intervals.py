@@ -22,14 +22,12 @@ from cuspfa.plots._canvas import (
     together,
 )
 from cuspfa.plots._numbers import (
-    aligned_loadings,
-    central,
     check_factors,
     check_posterior,
     grouped_order,
     make_draws,
 )
-from cuspfa.posterior.axes import principal_axes
+from cuspfa.posterior.axes import shares
 from cuspfa.posterior.base import Interval, Posterior
 from cuspfa.posterior.draws import Draws
 
@@ -53,9 +51,10 @@ def plot_forest(
 ) -> Axes | ManyAxes:
     """Draw loadings with credible intervals.
 
-    Points are posterior mean loadings on principal axes of the correlation scale, as
-    `model.loadings_` has them. For the intervals each draw is turned towards these (orthogonal
-    Procrustes): they hold the uncertainty of the loadings, not that of the axes.
+    Points are posterior mean loadings on the correlation scale, as `model.loadings_` has them, on
+    principal axes or those of its rotation. For the intervals draws are aligned to these
+    (`posterior.align`): with a rotation they hold the uncertainty of the axes too, without one
+    that of the loadings alone.
 
     Parameters
     ----------
@@ -104,15 +103,15 @@ def plot_forest(
             one.set_title("Loadings")
             say(one, "no factors")
         return axes[0] if single else together(axes)
-    loadings = principal_axes(posterior.standard_loadings)
+    loadings, part = posterior.solution.loadings, shares(posterior.solution)
     variables = _strongest(loadings, chosen, most)
     found = make_draws(posterior, draws, n_draws, random_state)
-    interval = central(aligned_loadings(found, loadings, variables), prob)
+    interval = posterior.align(draws=found).table(prob, columns=variables)
     for one, h in zip(axes, chosen, strict=True):
         ends = Interval(interval.lower[:, h], interval.upper[:, h])
         _dots(one, loadings[variables, h], ends, 22 if number == 1 else 10)
         one.axvline(0, color=DARK, lw=0.8, zorder=0)
-        one.set_title(_title(loadings, h, alone=number == 1))
+        one.set_title(_title(part[h], h, alone=number == 1))
     label_rows(axes[0], [names[j] for j in variables])
     if p > most:
         which = "strongest" if number == 1 else "strongest of each factor:"
@@ -121,8 +120,8 @@ def plot_forest(
     return axes[0] if single else together(axes)
 
 
-def _title(loadings: Array, h: int, *, alone: bool) -> str:
-    share = f"{100 * np.mean(loadings[:, h] ** 2):.1f} %"
+def _title(part: float, h: int, *, alone: bool) -> str:
+    share = f"{100 * part:.1f} %"
     return f"Factor {h + 1}, {share} of the variance" if alone else f"Factor {h + 1}\n{share}"
 
 

@@ -23,7 +23,6 @@ from cuspfa.plots._canvas import (
 )
 from cuspfa.plots._numbers import check_posterior, grouped_order
 from cuspfa.posterior.adequacy import srmr
-from cuspfa.posterior.axes import principal_axes
 from cuspfa.posterior.base import Posterior
 
 if TYPE_CHECKING:
@@ -42,10 +41,10 @@ WIDEST = 1000
 def plot_loadings(posterior: Posterior, ax: Any = None) -> Axes:
     """Draw loadings as a heat map, variables grouped by the factor they load on most.
 
-    Posterior mean loadings on principal axes of the correlation scale, as `model.loadings_` has
-    them. Within a group variables go from the largest loading on its factor down to the most
-    negative; lines part the groups. Where not all names fit, every so many rows are named, and the
-    figure says so.
+    Posterior mean loadings on the correlation scale, as `model.loadings_` has them, on principal
+    axes or those of its rotation. Within a group variables go from the largest loading on its
+    factor down to the most negative; lines part the groups. Where not all names fit, every so many
+    rows are named, and the figure says so.
 
     Parameters
     ----------
@@ -67,7 +66,7 @@ def plot_loadings(posterior: Posterior, ax: Any = None) -> Axes:
     ['1', '2']
     """
     check_posterior(posterior)
-    loadings = principal_axes(posterior.standard_loadings)
+    loadings = posterior.solution.loadings
     p, k = loadings.shape
     names = shown_names(posterior)
     width = 2.3 + room_for(names) + 0.42 * min(max(k, 3), 24)
@@ -84,7 +83,8 @@ def plot_loadings(posterior: Posterior, ax: Any = None) -> Axes:
     step = label_rows(axes, [names[j] for j in order])
     axes.set_ylabel(_thinned(step, p))
     axes.set_xticks(range(k), [str(h + 1) for h in range(k)])
-    axes.set_xlabel("factor (principal axes)")
+    rotation = posterior.rotation
+    axes.set_xlabel(f"factor ({'principal axes' if rotation is None else rotation.method})")
     for edge in _edges(groups):
         axes.axhline(edge, color=DARK, lw=0.8)
     _write(axes, shown)
@@ -141,14 +141,15 @@ def plot_correlation(posterior: Posterior, ax: Any = None) -> ManyAxes:
     ['sample', 'fitted', 'residual']
     """
     check_posterior(posterior)
-    loadings = principal_axes(posterior.standard_loadings)
+    loadings = posterior.solution.loadings
     order, groups = grouped_order(loadings)
     thin = math.ceil(len(order) / WIDEST)
     shown, edges = order[::thin], _edges(groups[::thin])
     every = shown_names(posterior)
     names = [every[j] for j in shown]
     axes = panels(ax, 3, (11.6 + room_for(names), 5.2))
-    fitted, sample = _fitted(loadings[shown]), posterior.sample_correlation
+    flat = posterior.standard_loadings  # on any axes, of uncorrelated factors
+    fitted, sample = _fitted(flat[shown]), posterior.sample_correlation
     for one, title in zip(axes, ("sample", "fitted", "residual"), strict=True):
         one.set_title(title)
     drawn = [(axes[1], fitted, 1.0, "correlation")]
@@ -159,7 +160,7 @@ def plot_correlation(posterior: Posterior, ax: Any = None) -> ManyAxes:
         part = sample[np.ix_(shown, shown)]
         misfit, limit = part - fitted, float(np.max(np.abs(part - fitted)))
         drawn.insert(0, (axes[0], part, 1.0, "correlation"))
-        drawn.append((axes[2], misfit, limit or 1.0, _missed(sample, _fitted(loadings))))
+        drawn.append((axes[2], misfit, limit or 1.0, _missed(sample, _fitted(flat))))
     for number, (one, values, scale, label) in enumerate(drawn):
         step = _square(one, values, scale, names, edges, label)
         one.set_xlabel(_thinned(step * thin, len(order)))

@@ -395,10 +395,10 @@ def cronbach_alpha(correlation: Any, *, columns: Any = None, keys: Any = None) -
     return size / (size - 1) * (1 - size / total)
 
 
-def determinacy(loadings: Any, noise_variance: Any) -> Array:
+def determinacy(loadings: Any, noise_variance: Any, *, factor_correlations: Any = None) -> Array:
     """Correlation of each factor with its best linear estimate, the regression score.
 
-    √diag(ΛᵀΩ⁻¹Λ) with Ω = ΛΛᵀ + Σ, for uncorrelated factors of unit variance. Scores are often
+    √diag(ΦΛᵀΩ⁻¹ΛΦ) with Ω = ΛΦΛᵀ + Σ; its square is the reliability of the scores. Scores are often
     called usable for single people above 0.9; two sets of scores that fit equally well correlate
     by as little as 2 × determinacy² − 1.
 
@@ -408,6 +408,8 @@ def determinacy(loadings: Any, noise_variance: Any) -> Array:
         On any scale; `components_.T` or `loadings_`.
     noise_variance : array (p,)
         On the scale of the loadings, above zero.
+    factor_correlations : array (K, K) or None, default=None
+        Φ; None for uncorrelated factors.
 
     Returns
     -------
@@ -428,8 +430,16 @@ def determinacy(loadings: Any, noise_variance: Any) -> Array:
             "noise tells its factors exactly."
         )
     # ΛᵀΩ⁻¹Λ = (I + B)⁻¹B with B = ΛᵀΣ⁻¹Λ (Woodbury): no p×p matrix, no small difference.
-    b = (rows.T / noise) @ rows
-    squared = np.diag(np.linalg.solve(np.eye(len(b)) + b, b))
+    # Correlated factors are Tᵀη with TᵀT = Φ and Λ = (ΛTᵀ)T^{-T}: B of η, turned at the end.
+    turn: Array = np.eye(rows.shape[1])
+    if factor_correlations is not None and rows.shape[1] > 1:
+        phi = correlation_matrix("factor_correlations", factor_correlations)
+        if len(phi) != rows.shape[1]:
+            raise must_be("factor_correlations", f"of {rows.shape[1]} factors", phi.shape)
+        _check_definite("factor_correlations", phi)
+        turn = np.asarray(np.linalg.cholesky(phi).T)
+    b = turn @ ((rows.T / noise) @ rows) @ turn.T
+    squared = np.diag(turn.T @ np.linalg.solve(np.eye(len(b)) + b, b) @ turn)
     return np.asarray(np.sqrt(np.clip(squared, 0.0, 1.0)))
 
 

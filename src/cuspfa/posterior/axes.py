@@ -1,24 +1,33 @@
-"""The axes that loadings are shown on when nothing else is asked for."""
+"""The axes that loadings are shown on."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from cuspfa._types import Array
-
-TIED = 1e-6
-"""Loadings that differ by no more than this part of the largest are as large as it."""
+from cuspfa.rotation import RotatedLoadings, Rotation, rotate, signs
 
 
 def principal_axes(loadings: Array) -> Array:
-    """Rotate so that ΛᵀΛ is diagonal, strongest column first, its largest entry positive.
-
-    Of entries that are equally large the first counts: rounding error should choose no sign.
-    """
+    """Rotate so that ΛᵀΛ is diagonal, strongest column first, its largest entry positive."""
     u, s, _ = np.linalg.svd(loadings, full_matrices=False)
     turned: Array = u * s
-    if turned.size:
-        size = np.abs(turned)
-        largest = np.argmax(size >= (1 - TIED) * size.max(axis=0), axis=0)
-        turned *= np.where(turned[largest, np.arange(turned.shape[1])] < 0, -1.0, 1.0)
-    return turned
+    return np.asarray(turned * signs(turned))
+
+
+def on_axes(loadings: Array, rotation: Rotation | None) -> RotatedLoadings:
+    """Principal axes, or from there those of a rotation; loadings are on the correlation scale."""
+    start = principal_axes(loadings)
+    if rotation is not None:
+        return rotate(start, rotation)
+    same = np.eye(start.shape[1])
+    return RotatedLoadings(start, same, same, np.nan, np.zeros(0), True)
+
+
+def shares(solution: RotatedLoadings) -> Array:
+    """(K,) each factor's part of the variables' variance; they add up to the communalities.
+
+    diag(ΦΛᵀΛ)/p: what correlated factors explain together is divided between them.
+    """
+    pattern = solution.loadings
+    return np.asarray(np.diag(solution.correlations @ (pattern.T @ pattern)) / len(pattern))

@@ -7,18 +7,22 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cuspfa._checks import must_be, one_of
 from cuspfa._types import Array, Indices, RandomState
 from cuspfa.data.checks import check_columns
+from cuspfa.posterior.axes import on_axes
 from cuspfa.posterior.draws import Draws
+from cuspfa.posterior.quantiles import sorted_quantiles, tails
 from cuspfa.posterior.record import FitRecord
+from cuspfa.rotation import RotatedLoadings, Rotation
 
 if TYPE_CHECKING:
+    from cuspfa.posterior.aligned import AlignedDraws
     from cuspfa.posterior.summary import Summary
 
 QUANTITIES = ("covariance", "correlation", "communality", "noise_variance", "variance_share")
@@ -44,6 +48,8 @@ class Posterior(ABC):
     """(p,) Sample means."""
     record: FitRecord | None
     """How the fit went."""
+    rotation: Rotation | None = None
+    """The axes that its factors are shown on; None for principal axes."""
 
     @property
     @abstractmethod
@@ -83,6 +89,22 @@ class Posterior(ABC):
         mean = self.mean_loadings
         sd = np.sqrt(np.sum(mean**2, axis=1) + self.noise_variance)
         return np.asarray(mean / sd[:, None])
+
+    @cached_property
+    def solution(self) -> RotatedLoadings:
+        """Mean loadings on the correlation scale and the axes of `rotation`.
+
+        With the factors' correlations and the matrix that turns principal axes to these: what
+        `CuspFactorAnalysis` has as `loadings_`, `factor_correlations_` and `rotation_matrix_`.
+        """
+        return on_axes(self.standard_loadings, self.rotation)
+
+    @property
+    def components(self) -> Array:
+        """(K, p) the loadings of `solution` in the user's units."""
+        mean = self.mean_loadings
+        sd = np.sqrt(np.sum(mean**2, axis=1) + self.noise_variance)
+        return np.asarray((sd[:, None] * self.solution.loadings).T)
 
     @property
     def variance_share(self) -> Array:
@@ -171,6 +193,54 @@ class Posterior(ABC):
 
         save(self, path, statistics=statistics, scores=scores)
 
+    def align(
+        self,
+        rotation: str | Rotation | None = "own",
+        *,
+        by: str | None = None,
+        draws: Draws | None = None,
+        n_draws: int = 1000,
+        random_state: RandomState = 0,
+    ) -> AlignedDraws:
+        """Draws whose factors have the same names throughout, for intervals of single loadings.
+
+        Each draw has its own axes, order and signs of factors, of which its covariance knows
+        nothing. Here each is turned to the factors of `solution`.
+
+        Parameters
+        ----------
+        rotation : "own", None, str or Rotation, default="own"
+            The axes: those of the fit, principal axes, or others.
+        by : {"rotation", "procrustes"} or None, default=None
+            "rotation" turns each draw by the criterion itself, and then chooses the order and the
+            signs that are nearest to the mean solution: intervals hold the uncertainty of the
+            axes too. "procrustes" turns each draw to come nearest to the mean solution: intervals
+            are given the axes. None means "rotation", and "procrustes" on principal axes, which
+            change places where factors are equally strong.
+        draws : Draws or None
+            Draws to use, also `mixed` ones or those of several chains; None makes `n_draws` of
+            them with `random_state`, the same every time.
+        n_draws, random_state
+            See `draw`.
+
+        Returns
+        -------
+        AlignedDraws
+            `table()` (means, intervals, local false sign rates), `top_items()`, `scores(X)`,
+            `quality` and more.
+
+        Examples
+        --------
+        >>> from cuspfa import CuspFactorAnalysis, datasets
+        >>> X = datasets.simulate(200, 10, 2, random_state=1).X
+        >>> aligned = CuspFactorAnalysis().fit(X).posterior_.align("oblimin", n_draws=200)
+        >>> aligned.table().lower.shape, bool(aligned.quality > 0.95)
+        ((10, 2), True)
+        """
+        from cuspfa.posterior.aligned import align
+
+        return align(self, rotation, by, draws, n_draws, random_state)
+
     def interval(
         self,
         quantity: str,
@@ -213,23 +283,20 @@ class Posterior(ABC):
         (3, 3)
         """
         one_of("quantity", quantity, QUANTITIES)
-        level = _share("prob", prob)
-        if level <= 0.0:
-            raise must_be("prob", "between 0 and 1", prob)
+        at = tails(prob)
         if draws is None:
             draws = self.draw(n_draws, random_state=random_state)
-        tails = [(1 - level) / 2, (1 + level) / 2]
         if quantity == "variance_share":
-            return Interval(*np.quantile(draws.variance_share, tails, axis=0))
+            return Interval(*np.quantile(draws.variance_share, at, axis=0))
         chosen: Indices | slice = slice(None)
         if columns is not None:
             chosen = check_columns(columns, len(self.noise_variance), self.names)
         if quantity in ("communality", "noise_variance"):
-            return Interval(*np.quantile(getattr(draws, quantity)[:, chosen], tails, axis=0))
-        return _matrix_interval(draws.only(chosen), quantity == "correlation", tails)
+            return Interval(*np.quantile(getattr(draws, quantity)[:, chosen], at, axis=0))
+        return _matrix_interval(draws.only(chosen), quantity == "correlation", at)
 
 
-def _matrix_interval(draws: Draws, standardised: bool, tails: list[float]) -> Interval:
+def _matrix_interval(draws: Draws, standardised: bool, at: list[float]) -> Interval:
     variance = np.sum(draws.loadings**2, axis=2) + draws.noise_variance
     # Single precision from here on, on the correlation scale: half the memory, twice the speed.
     unit = np.sqrt(variance if standardised else variance.mean(axis=0, keepdims=True))
@@ -244,7 +311,9 @@ def _matrix_interval(draws: Draws, standardised: bool, tails: list[float]) -> In
         block = np.matmul(loadings[:, first:last], loadings[:, first:].transpose(0, 2, 1))
         rows = np.arange(last - first)
         block[:, rows, rows] += noise[:, first:last]
-        ends = _quantiles(block.reshape(size, -1), tails).reshape(2, last - first, p - first)
+        # To sort short contiguous rows is several times quicker than quantiles along an axis.
+        ordered = np.sort(np.ascontiguousarray(block.reshape(size, -1).T), axis=1)
+        ends = sorted_quantiles(ordered, at).reshape(2, last - first, p - first)
         found[:, first:last, first:] = ends
         found[:, first:, first:last] = ends.transpose(0, 2, 1)
         first = last
@@ -253,21 +322,6 @@ def _matrix_interval(draws: Draws, standardised: bool, tails: list[float]) -> In
     else:
         found *= unit[0][:, None] * unit[0]
     return Interval(*found)
-
-
-def _quantiles(values: NDArray[np.float32], tails: list[float]) -> Array:
-    """Along the first axis, linearly interpolated: (2, m) of (size, m).
-
-    To sort short contiguous rows is several times quicker than `np.quantile` along the first axis.
-    """
-    ordered = np.sort(np.ascontiguousarray(values.T), axis=1)
-    ends = []
-    for tail in tails:
-        at = tail * (len(values) - 1)
-        low = int(at)
-        high = min(low + 1, len(values) - 1)
-        ends.append(ordered[:, low] + (at - low) * (ordered[:, high] - ordered[:, low]))
-    return np.array(ends, dtype=float)
 
 
 def _share(name: str, value: Any) -> float:

@@ -29,6 +29,7 @@ from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.record import FitRecord, SearchEntry
 from cuspfa.posterior.variational import ScoreLaw, VariationalPosterior
 from cuspfa.prior import CuspPrior
+from cuspfa.rotation import Rotation
 from cuspfa.slabs import GaussianSlab, InverseGammaSlab, LearnedSlab, Slab
 from cuspfa.sweeps import Statistics
 
@@ -180,6 +181,7 @@ def _describe(
         "n_columns": len(posterior.scale),
         "names": None if posterior.names is None else list(posterior.names),
         "prior": _plain_values(posterior.prior, _PRIOR),
+        "rotation": _rotation_out(posterior.rotation),
         "statistics": known,
         "parts": parts,
         "scores": False,
@@ -266,6 +268,13 @@ def _slab_out(slab: Slab) -> dict[str, Any]:
     return {"type": word, **_plain_values(slab, _SLABS[word][1])}
 
 
+def _rotation_out(rotation: Rotation | None) -> dict[str, Any] | None:
+    if rotation is None:
+        return None
+    target = None if rotation.target is None else [list(row) for row in rotation.target]
+    return {**_plain_values(rotation, _ROTATION), "target": target}
+
+
 def _record_out(record: FitRecord | None) -> dict[str, Any] | None:
     if record is None:
         return None
@@ -297,6 +306,7 @@ def _decode(text: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         raise FileError(f"is damaged: its {CONTENT} cannot be read") from None
     _check_version(content)
+    content.setdefault("rotation", None)  # files from before there were rotations
     checked = json_kinds.fields(CONTENT, content, _CONTENT)
     p, names, known = (checked[key] for key in ("n_columns", "names", "statistics"))
     if p == 0 or not checked["parts"]:
@@ -393,7 +403,11 @@ def _rebuild(content: dict[str, Any], arrays: dict[str, Array]) -> VariationalPo
         for part, prefix in zip(content["parts"], _prefixes(), strict=False)
     )
     rivals = tuple(VariationalPosterior(**other, **shared) for other in others)
-    return VariationalPosterior(**first, **shared, rivals=rivals)
+    rotation = content["rotation"]
+    target = None if rotation is None else rotation.target
+    if target is not None and np.shape(target) != first["loadings"].mean.shape:
+        raise FileError(f"is damaged: a target of shape {np.shape(target)} is not of its loadings")
+    return VariationalPosterior(**first, **shared, rivals=rivals, rotation=rotation)
 
 
 def _rebuild_part(part: dict[str, Any], arrays: dict[str, Array], prefix: str) -> dict[str, Any]:
@@ -467,6 +481,14 @@ def _prior(name: str, value: Any) -> CuspPrior:
     return prior
 
 
+def _rotation(name: str, value: Any) -> Rotation:
+    row = json_kinds.list_of(json_kinds.optional(json_kinds.number))
+    target = json_kinds.optional(json_kinds.list_of(row))
+    values = json_kinds.fields(name, value, {**_ROTATION, "target": target})
+    rotation: Rotation = _made(Rotation, values)
+    return rotation
+
+
 def _made(what: type, values: dict[str, Any]) -> Any:
     try:
         return what(**values)
@@ -514,6 +536,17 @@ _PRIOR: dict[str, json_kinds.Kind] = {
     "noise_rate": json_kinds.number,
     "stick_shape": json_kinds.number,
 }
+_choice = json_kinds.optional(json_kinds.flag)
+_ROTATION: dict[str, json_kinds.Kind] = {
+    "method": json_kinds.text,
+    "oblique": _choice,
+    "normalize": _choice,
+    "gamma": json_kinds.number,
+    "power": json_kinds.number,
+    "delta": json_kinds.number,
+    "n_starts": json_kinds.count,
+    "random_state": json_kinds.count,
+}
 _OWN: dict[str, json_kinds.Kind] = {
     "expected_active_factors": json_kinds.number,
     "slab": _slab,
@@ -529,6 +562,7 @@ _CONTENT: dict[str, json_kinds.Kind] = {
     "n_columns": json_kinds.count,
     "names": json_kinds.optional(json_kinds.list_of(json_kinds.text)),
     "prior": _prior,
+    "rotation": json_kinds.optional(_rotation),
     "statistics": json_kinds.optional(_statistics),
     "parts": json_kinds.list_of(_part, 1 + MOST_RIVALS),
     "scores": json_kinds.flag,
@@ -540,6 +574,7 @@ _OUT: dict[json_kinds.Kind, Callable[[Any], Any]] = {
     json_kinds.text: str,
     json_kinds.flag: bool,
     _spike: lambda value: None if value is None else json_kinds.number_out(value),
+    _choice: lambda value: None if value is None else bool(value),
     _slab: _slab_out,
     _record: _record_out,
 }

@@ -1,5 +1,8 @@
 """New rows: y ~ N(m, CᵀC + Ψ), with C the components (K, p) and Ψ = diag(noise variances).
 
+Correlated factors Tᵀη go through the uncorrelated η: with their components C* = T^{-1}C the law of
+a row is the same, and scores, their covariance too, are turned by T at the end.
+
 Everything goes through the K×K matrix A = I + CΨ^{-1}Cᵀ (Woodbury); a p×p matrix is made only
 where one is asked for. For scores sparse rows are multiplied as they are, with the centring beside
 them; for densities they are made dense a block at a time, since far from the mean a difference of
@@ -24,8 +27,12 @@ LOG_2PI = float(np.log(2 * np.pi))
 class MarginalGaussian:
     """The law of a row with its scores integrated out, and of its scores given the row."""
 
-    def __init__(self, mean: Array, components: Array, noise_variance: Array) -> None:
-        self.mean, self.components, self.noise_variance = mean, components, noise_variance
+    def __init__(
+        self, mean: Array, components: Array, noise_variance: Array, turn: Array | None = None
+    ) -> None:
+        self.mean, self.noise_variance = mean, noise_variance
+        self.components = components if turn is None else turn @ components
+        self._turn = turn
 
     @cached_property
     def _root(self) -> Array:
@@ -35,21 +42,29 @@ class MarginalGaussian:
 
     @cached_property
     def score_covariance(self) -> Array:
-        """A^{-1}, the covariance of η given y, the same for all rows."""
-        return np.asarray(self._root.T @ self._root)
+        """A^{-1}, turned: the covariance of the factors given y, the same for all rows."""
+        root = self._root if self._turn is None else self._root @ self._turn
+        return np.asarray(root.T @ root)
 
     @cached_property
     def _weights(self) -> Array:
         """W (p, K) with E[η | y] = (y − m)W."""
-        return np.asarray((self.components / self.noise_variance).T @ self.score_covariance)
+        inner = self._root.T @ self._root
+        return np.asarray((self.components / self.noise_variance).T @ inner)
+
+    @cached_property
+    def _score_weights(self) -> Array:
+        """The same of the factors on their own axes."""
+        return self._weights if self._turn is None else np.asarray(self._weights @ self._turn)
 
     def scores(self, rows: Any) -> Array:
         """E[η | y] of each row, (n, K)."""
         with np.errstate(over="ignore", invalid="ignore"):  # said below, with the row
             if issparse(rows):
-                result = np.asarray(rows @ self._weights - self.mean @ self._weights)
+                weights = self._score_weights
+                result = np.asarray(rows @ weights - self.mean @ weights)
             else:
-                blocks = [(block - self.mean) @ self._weights for block in row_blocks(rows)]
+                blocks = [(block - self.mean) @ self._score_weights for block in row_blocks(rows)]
                 result = np.concatenate(blocks) if blocks else np.zeros((0, len(self.components)))
         lost = ~np.isfinite(result).all(axis=1)
         if lost.any():

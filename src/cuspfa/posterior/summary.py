@@ -13,7 +13,7 @@ from cuspfa._types import Array
 from cuspfa.errors import DataError
 from cuspfa.posterior.adequacy import bartlett, determinacy, kmo, omega_total, rmsea, srmr
 from cuspfa.posterior.axes import principal_axes
-from cuspfa.posterior.base import Posterior
+from cuspfa.posterior.base import Interval, Posterior
 from cuspfa.posterior.draws import Draws
 from cuspfa.posterior.retention import minimum_average_partial, parallel_analysis
 
@@ -27,7 +27,7 @@ CHECKS = 200
 
 
 class FactorLine(NamedTuple):
-    """One factor, on principal axes."""
+    """One factor, on the posterior's axes."""
 
     share: float
     """Share of the variables' variance, the median of draws."""
@@ -123,11 +123,13 @@ def headline(n_factors: int, large: int, parallel: int | None) -> str:
 def summarise(posterior: Posterior, draws: Draws) -> Summary:
     """The summary of a posterior, with intervals from these draws."""
     names = column_names(posterior)
-    loadings = principal_axes(posterior.standard_loadings)
-    share = np.median(draws.variance_share, axis=0)
-    lower, upper = posterior.interval("variance_share", draws=draws)
-    noise = 1.0 - np.sum(loadings**2, axis=1)
-    determined = determinacy(loadings, noise) if len(share) else np.zeros(0)
+    solution, flat = posterior.solution, posterior.standard_loadings
+    loadings = solution.loadings
+    share, (lower, upper) = _shares(posterior, draws)
+    noise = 1.0 - np.sum(flat**2, axis=1)
+    determined = np.zeros(0)
+    if len(share):
+        determined = determinacy(loadings, noise, factor_correlations=solution.correlations)
     factors = [
         FactorLine(
             float(share[h]),
@@ -144,8 +146,19 @@ def summarise(posterior: Posterior, draws: Draws) -> Summary:
     if correlation is not None and len(names) > 1:
         fit = fit_measures(posterior, correlation, draws)
         parallel, partial = other_rules(correlation, posterior.n_rows)
-    line = headline(len(share), int(np.sum(share > MIN_SHARE)), parallel)
+    # How many are large should not depend on the axes they are shown on.
+    large = int(np.sum(np.median(draws.variance_share, axis=0) > MIN_SHARE))
+    line = headline(len(share), large, parallel)
     return Summary(line, posterior.n_rows, len(names), factors, fit, parallel, partial)
+
+
+def _shares(posterior: Posterior, draws: Draws) -> tuple[Array, Interval]:
+    """Of the variance, by factor: medians and intervals of draws."""
+    if posterior.rotation is None:
+        found = posterior.interval("variance_share", draws=draws)
+        return np.median(draws.variance_share, axis=0), found
+    drawn = posterior.align(draws=draws).variance_share
+    return np.median(drawn, axis=0), Interval(*np.quantile(drawn, [0.025, 0.975], axis=0))
 
 
 def other_rules(correlation: Array, n: int) -> tuple[int | None, int | None]:
@@ -250,7 +263,9 @@ def as_dict(posterior: Posterior, draws: Draws, scores: Any = None) -> dict[str,
     found = summarise(posterior, draws)
     communality = posterior.interval("communality", draws=draws)
     noise = posterior.interval("noise_variance", draws=draws)
-    loadings = principal_axes(posterior.standard_loadings)
+    solution, rotation = posterior.solution, posterior.rotation
+    table = posterior.align(draws=draws).table()
+    large = np.median(draws.variance_share, axis=0) > MIN_SHARE
     content: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
@@ -258,7 +273,7 @@ def as_dict(posterior: Posterior, draws: Draws, scores: Any = None) -> dict[str,
         "n_rows": found.n_rows,
         "columns": column_names(posterior),
         "n_factors": len(found.factors),
-        "n_large_factors": sum(line.share > MIN_SHARE for line in found.factors),
+        "n_large_factors": int(np.sum(large)),
         "large_share": MIN_SHARE,
         "factors": [
             {
@@ -268,7 +283,11 @@ def as_dict(posterior: Posterior, draws: Draws, scores: Any = None) -> dict[str,
             }
             for line in found.factors
         ],
-        "loadings": loadings.tolist(),
+        "rotation": None if rotation is None else rotation.method,
+        "loadings": solution.loadings.tolist(),
+        "loadings_interval": [table.lower.tolist(), table.upper.tolist()],
+        "loadings_false_sign_rate": table.false_sign_rate.tolist(),
+        "factor_correlations": solution.correlations.tolist(),
         "communality": np.median(draws.communality, axis=0).tolist(),
         "communality_interval": [communality.lower.tolist(), communality.upper.tolist()],
         "noise_variance": posterior.noise_variance.tolist(),

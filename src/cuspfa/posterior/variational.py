@@ -16,6 +16,7 @@ from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.draws import Draws
 from cuspfa.posterior.record import FitRecord
 from cuspfa.prior import CuspPrior
+from cuspfa.rotation import Rotation
 from cuspfa.slabs import Slab
 from cuspfa.sweeps import (
     Statistics,
@@ -102,6 +103,8 @@ class VariationalPosterior(Posterior):
         The weight of this number of factors among those that were weighed; not a probability.
     rivals : tuple of VariationalPosterior
         Posteriors for other numbers of factors of notable weight.
+    rotation : Rotation or None
+        The axes that its factors are shown on.
     record : FitRecord or None
         How the fit went.
     """
@@ -122,6 +125,7 @@ class VariationalPosterior(Posterior):
     weight: float = 1.0
     rivals: tuple[VariationalPosterior, ...] = ()
     record: FitRecord | None = None
+    rotation: Rotation | None = None
 
     def __repr__(self) -> str:
         """Short: its arrays are for asking, not for looking at."""
