@@ -108,14 +108,14 @@ class AlignedDraws:
     @property
     def loadings(self) -> Array:
         """(n_draws, p, K) on the correlation scale: ask only where that fits into memory."""
-        return np.concatenate([part for _, part in self._blocks(len(self.names))], axis=1)
+        return np.concatenate([part for _, part in self.blocks(len(self.names))], axis=1)
 
     @property
     def variance_share(self) -> Array:
         """(n_draws, K) each factor's part of the variables' variance, as `shares` of the mean."""
         p, total = len(self.names), np.zeros(self.present.shape)
         phi = np.nan_to_num(self.factor_correlations)
-        for _, block in self._blocks():
+        for _, block in self.blocks():
             inner = block.transpose(0, 2, 1) @ block
             total += np.einsum("dij,dji->di", phi, inner)
         return np.asarray(total / p)
@@ -156,7 +156,7 @@ class AlignedDraws:
             rows = check_columns(columns, len(self.names), self.names)
         k = self.turns.shape[2]
         found = np.empty((4, len(rows), k))
-        for part, block in self._blocks(columns=rows):
+        for part, block in self.blocks(columns=rows):
             # Draws last and contiguous: to sort short rows is several times quicker.
             values = np.sort(np.ascontiguousarray(block.transpose(1, 2, 0), np.float32), axis=2)
             found[0, part] = values.mean(axis=2, dtype=float)
@@ -236,7 +236,7 @@ class AlignedDraws:
         drawn = mean + rng.standard_normal(mean.shape) @ root
         return np.asarray(drawn @ self.axes[number])
 
-    def _blocks(
+    def blocks(
         self, step: int | None = None, columns: Indices | None = None
     ) -> Iterator[tuple[slice, Array]]:
         """Aligned loadings (n_draws, some, K) of a few variables at a time."""

@@ -53,16 +53,18 @@ def align_draws(
     )
     if not k:
         return found
-    live = np.count_nonzero(np.any(draws.loadings != 0, axis=1), axis=1)
+    factors = draws.factors
+    live = np.count_nonzero(factors, axis=1)
     step = max(1, CHUNK // max(p * max(h, k), 1))
     for first in range(0, n, step):
         numbers = np.arange(first, min(first + step, n))
-        standard = standard_loadings(Draws(draws.loadings[numbers], draws.noise_variance[numbers]))
+        standard = standard_loadings(draws.some(numbers)) * factors[numbers, None, :]
         for some, members in _by_factors(standard, live[numbers], reference):
             chosen = numbers[some]
             part = _turn(standard[some], _only(reference, members), rotation, way)
             at = np.ix_(chosen, np.arange(h), members)
-            found.turns[at], found.axes[at] = part.turns, part.axes
+            own = factors[chosen][:, :, None]  # columns of the spike are no part of a factor
+            found.turns[at], found.axes[at] = part.turns * own, part.axes * own
             found.factor_correlations[np.ix_(chosen, members, members)] = part.factor_correlations
             found.present[np.ix_(chosen, members)] = True
             found.congruence[np.ix_(chosen, members)] = part.congruence

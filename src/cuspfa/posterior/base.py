@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from cuspfa.posterior.summary import Summary
 
 QUANTITIES = ("covariance", "correlation", "communality", "noise_variance", "variance_share")
+EVERY = 1 << 40
 BLOCK = 1 << 23
 """Numbers of a block of entries by draws: 64 MB."""
 
@@ -50,6 +51,8 @@ class Posterior(ABC):
     """How the fit went."""
     rotation: Rotation | None = None
     """The axes that its factors are shown on; None for principal axes."""
+    n_chains: int = 1
+    """Chains behind its draws, each with as many of them, one after the other."""
 
     @property
     @abstractmethod
@@ -240,6 +243,63 @@ class Posterior(ABC):
         from cuspfa.posterior.aligned import align
 
         return align(self, rotation, by, draws, n_draws, random_state)
+
+    def to_arviz(
+        self,
+        rotation: str | Rotation | None = "own",
+        *,
+        observed: Any = None,
+        columns: Any = None,
+        draws: Draws | None = None,
+        chains: int | None = None,
+        n_draws: int = 1000,
+        random_state: RandomState = 0,
+    ) -> Any:
+        """Draws for ArviZ, for its tables, diagnostics and plots.
+
+        Needs the package arviz: `pip install 'cuspfa[arviz]'`. Everything in it either is aligned
+        (`loadings`, `factor_correlations`, `variance_share`) or does not depend on axes
+        (`communality`, `noise_variance`, `n_factors`), so that R-hat means something.
+
+        Parameters
+        ----------
+        rotation : "own", None, str or Rotation, default="own"
+            As in `align`.
+        observed : array or data frame (n, p) or None, default=None
+            Rows of the data, to be included; without them nothing of any row is inside.
+        columns : None, or names, indices, slice or mask of some columns
+            Variables to include: loadings need n_draws × columns × factors numbers.
+        draws : Draws or None
+            Draws to use; None makes them, or takes all that a sampler kept.
+        chains : int or None, default=None
+            Into how many chains the draws are divided; None means as many as there were. Draws of
+            a variational posterior are independent: any number is right.
+        n_draws, random_state
+            See `draw`.
+
+        Returns
+        -------
+        arviz.InferenceData with ArviZ 0.x, xarray.DataTree with ArviZ 1.x
+            Group `posterior`, dimensions chain, draw, feature and factor, with the names of the
+            columns. Draws that lack a factor have NaN there, and `present` says which do.
+
+        Examples
+        --------
+        >>> from cuspfa import CuspFactorAnalysis, datasets
+        >>> X = datasets.simulate(100, 8, 2, random_state=0).X
+        >>> posterior = CuspFactorAnalysis().fit(X).posterior_
+        >>> data = posterior.to_arviz("varimax", n_draws=200)
+        >>> dict(data["posterior"]["loadings"].sizes)
+        {'chain': 1, 'draw': 200, 'feature': 8, 'factor': 2}
+        """
+        from cuspfa.posterior.arviz_data import for_arviz
+
+        if draws is None:
+            # A sampler gives all it kept, chain after chain, when asked for more than that.
+            number = n_draws if self.n_chains == 1 else EVERY
+            draws = self.draw(number, random_state=random_state)
+        aligned = self.align(rotation, draws=draws)
+        return for_arviz(self, aligned, observed, columns, chains)
 
     def interval(
         self,

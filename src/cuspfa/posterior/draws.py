@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cuspfa._checks import whole
-from cuspfa._types import Array, Indices
+from cuspfa._types import Array, BoolArray, Indices
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,10 +21,14 @@ class Draws:
         Λ. Its columns may be rotated and reordered without changing Ω.
     noise_variance : ndarray (n_draws, p)
         σ².
+    active : ndarray of bool (n_draws, H) or None
+        Which columns of Λ are factors, where a sampler has others that the spike shrinks. None
+        means those that are not all zeros.
     """
 
     loadings: Array
     noise_variance: Array
+    active: BoolArray | None = None
 
     def __len__(self) -> int:
         return len(self.loadings)
@@ -58,16 +62,27 @@ class Draws:
         values = np.linalg.eigvalsh(standard.transpose(0, 2, 1) @ standard)[:, ::-1]
         return np.asarray(np.maximum(values, 0.0) / standard.shape[1])
 
+    @property
+    def factors(self) -> BoolArray:
+        """(n_draws, H) which columns are factors; the others are zeros, or the spike's."""
+        if self.active is not None:
+            return self.active
+        return np.asarray(np.any(self.loadings != 0, axis=1))
+
     def only(self, columns: Indices | slice) -> Draws:
         """The same draws of some columns alone."""
-        return Draws(self.loadings[:, columns], self.noise_variance[:, columns])
+        return Draws(self.loadings[:, columns], self.noise_variance[:, columns], self.active)
 
     def batches(self, size: int = 100) -> Iterator[Draws]:
         """The same draws, a few at a time, for sums that need no p×p×n_draws array."""
         whole("size", size, 1)
         for first in range(0, len(self), size):
-            part = slice(first, first + size)
-            yield Draws(self.loadings[part], self.noise_variance[part])
+            yield self.some(slice(first, first + size))
+
+    def some(self, numbers: Indices | slice) -> Draws:
+        """Some of the draws."""
+        active = None if self.active is None else self.active[numbers]
+        return Draws(self.loadings[numbers], self.noise_variance[numbers], active)
 
 
 def correlation_mse(draws: Draws, sample_correlation: Array) -> float:
