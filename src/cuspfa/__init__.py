@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from cuspfa.factor_count import how_many as how_many
     from cuspfa.posterior import adequacy as adequacy
     from cuspfa.posterior import retention as retention
+    from cuspfa.posterior.comparison import compare as compare
     from cuspfa.posterior.files import load as load
     from cuspfa.prior import CuspPrior as CuspPrior
     from cuspfa.prior_sensitivity import sensitivity as sensitivity
@@ -40,6 +41,7 @@ _HOMES = {
     "Moments": "cuspfa.data.moments",
     "Rotation": "cuspfa.rotation",
     "Variational": "cuspfa.variational.method",
+    "compare": "cuspfa.posterior.comparison",
     "how_many": "cuspfa.factor_count",
     "load": "cuspfa.posterior.files",
     "misfit": "cuspfa.data_misfit",
@@ -68,6 +70,7 @@ __all__ = [
     "__version__",
     "adequacy",
     "anndata",
+    "compare",
     "datasets",
     "errors",
     "how_many",

@@ -22,6 +22,7 @@ from cuspfa.data.checks import check_table
 from cuspfa.data.names import check_same_names, check_same_width
 from cuspfa.errors import CuspWarning, DataError
 from cuspfa.estimator import CuspFactorAnalysis
+from cuspfa.posterior.axes import principal_axes
 
 SHOWN = 5
 """So many columns or rows are named in a message."""
@@ -164,7 +165,7 @@ def _quiet_fit(model: CuspFactorAnalysis, rows: Array) -> CuspFactorAnalysis:
     """A copy, fitted without its warnings: they would not be about the user's own fit."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CuspWarning)
-        fitted: CuspFactorAnalysis = clone(model).fit(rows)
+        fitted: CuspFactorAnalysis = clone(model).set_params(rotation=None).fit(rows)
     return fitted
 
 
@@ -494,7 +495,7 @@ def _doublet_findings(
     model: CuspFactorAnalysis, rows: Array, names: Sequence[str]
 ) -> list[Finding]:
     findings = []
-    for pair in doublets(model.loadings_):
+    for pair in doublets(principal_axes(model.posterior_.standard_loadings)):
         first, second = (names[j] for j in pair)
         correlation = float(np.corrcoef(rows[:, pair[0]], rows[:, pair[1]])[0, 1])
         without = _number_without(model, np.delete(rows, pair[1], axis=1))

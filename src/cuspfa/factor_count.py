@@ -240,7 +240,8 @@ def _template(model: CuspFactorAnalysis | None, rng: np.random.Generator) -> Cus
         raise must_be(
             "model", "one that finds the number of factors itself, with n_factors='auto'", model
         )
-    template: CuspFactorAnalysis = clone(model)
+    # On principal axes: how many factors there are does not depend on a rotation.
+    template: CuspFactorAnalysis = clone(model).set_params(rotation=None)
     if template.random_state is None:
         template.set_params(random_state=int(rng.integers(2**31)))
     return template

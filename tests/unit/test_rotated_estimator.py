@@ -10,7 +10,17 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 
-from cuspfa import CuspFactorAnalysis, Rotation, adequacy, datasets, load, plots, rotate
+from cuspfa import (
+    CuspFactorAnalysis,
+    Rotation,
+    adequacy,
+    datasets,
+    how_many,
+    load,
+    misfit,
+    plots,
+    rotate,
+)
 from cuspfa.cli.app import run
 from cuspfa.errors import FileError, InputError
 
@@ -125,6 +135,17 @@ def test_bad_rotations_are_refused_before_the_fit():
         fit(target)
     with pytest.raises(InputError, match="n_factors='auto'"):
         CuspFactorAnalysis(rotation=target).fit(X)
+
+
+def test_how_many_and_misfit_do_not_depend_on_axes():
+    small = SIM.X[:80]
+    found = [
+        how_many(small, model=CuspFactorAnalysis(rotation=one), n_folds=2, n_splits=2)
+        for one in (None, "oblimin")
+    ]
+    assert str(found[0]) == str(found[1])
+    models = [CuspFactorAnalysis(rotation=one).fit(small) for one in (None, "oblimin")]
+    assert misfit(models[0], small) == misfit(models[1], small)
 
 
 @pytest.mark.parametrize("k", [0, 1])
