@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 from sklearn.decomposition import FactorAnalysis
 
-from cuspfa import CuspFactorAnalysis, CuspPrior, GaussianSlab, datasets
+from cuspfa import (
+    CuspFactorAnalysis,
+    CuspPrior,
+    GaussianSlab,
+    Moments,
+    adequacy,
+    datasets,
+    rotate,
+)
 from cuspfa.errors import CuspWarning
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -88,7 +96,7 @@ def ml_loadings(k):
     return model.components_.T
 
 
-def minres_loadings(k):
+def minres_loadings(k, R=R):
     """Iterated principal factors, which have the same fixed point as minres."""
     h = 1 - 1 / np.diag(np.linalg.inv(R))
     for _ in range(2000):
@@ -161,6 +169,98 @@ def test_the_figures_of_agreement(five):
         mean = f"{h.mean():.4f}".replace("-", "−")
         line = f"| {first} − {second} | {np.abs(h).max():.3f} ({item}) | {mean} |"
         assert line in PSYCH, line
+
+
+# --- the analysis beside psych's output ---
+
+FACTORS = "NECAO"
+PSYCH_NAMES = [f"{who} {f}" for who in ("psych", "cuspfa") for f in FACTORS]
+
+
+def pairwise_by_hand():
+    """Each correlation from the people who answered both items."""
+    p = BFI.data.shape[1]
+    found = np.eye(p)
+    for i in range(p):
+        for j in range(i):
+            pair = BFI.data[:, [i, j]]
+            pair = pair[~np.isnan(pair).any(axis=1)]
+            found[i, j] = found[j, i] = np.corrcoef(pair, rowvar=False)[0, 1]
+    return found
+
+
+def in_their_order(loadings, correlations, like):
+    """Factors as the page has them: by their items, and with psych's signs."""
+    order = [int(np.argmax(np.abs(loadings.T @ like[:, h]))) for h in range(5)]
+    signs = np.sign(np.sum(loadings[:, order] * like, axis=0))
+    turned = loadings[:, order] * signs
+    return turned, correlations[np.ix_(order, order)] * np.outer(signs, signs)
+
+
+@pytest.fixture(scope="module")
+def beside():
+    """R, psych's printed pattern and Φ, minres rotated here, and our fit."""
+    items, numbers = table(PSYCH, "| item | " + " | ".join(PSYCH_NAMES) + " |")
+    assert items == BFI.feature_names
+    factors, phis = table(PSYCH, "| | " + " | ".join(PSYCH_NAMES) + " |")
+    assert "".join(factors) == FACTORS
+    r = pairwise_by_hand()
+    model = CuspFactorAnalysis(n_factors=5, rotation="oblimin")
+    model.fit_moments(Moments.from_correlation(r, n=2800))
+    return r, numbers, phis, model
+
+
+def test_minres_and_our_oblimin_give_what_psych_prints(beside):
+    r, numbers, phis, _ = beside
+    found = rotate(minres_loadings(5, r), "oblimin")
+    pattern, phi = in_their_order(found.loadings, found.correlations, numbers[:, :5])
+    assert_printed(numbers[:, :5], pattern, 2)
+    assert_printed(phis[:, :5], phi, 2)
+    structure = pattern @ phi
+    assert_printed(row(PSYCH, "SS loadings, psych"), np.sum(pattern * structure, axis=0), 2)
+    squared = np.diag(structure.T @ np.linalg.solve(r, structure))
+    printed = row(PSYCH, "correlation of scores with factors, psych")
+    assert_printed(printed, np.sqrt(squared), 2)
+    # Negative controls: another criterion, and complete rows instead of pairwise correlations.
+    for other in (rotate(minres_loadings(5, r), "geomin"), rotate(minres_loadings(5), "oblimin")):
+        turned, _ = in_their_order(other.loadings, other.correlations, numbers[:, :5])
+        with pytest.raises(AssertionError, match="the page should say"):
+            assert_printed(numbers[:, :5], turned, 2)
+
+
+def test_our_rotated_columns_are_those_of_a_fresh_fit(beside):
+    _, numbers, phis, model = beside
+    psych = numbers[:, :5]
+    pattern, phi = in_their_order(model.loadings_, model.factor_correlations_, psych)
+    assert_printed(numbers[:, 5:], pattern, 2)
+    assert_printed(phis[:, 5:], phi, 2)
+    explained = pattern * (pattern @ phi)
+    assert_printed(row(PSYCH, "SS loadings, cuspfa"), explained.sum(axis=0), 2)
+    noise = 1 - explained.sum(axis=1)
+    determined = adequacy.determinacy(pattern, noise, factor_correlations=phi)
+    assert_printed(row(PSYCH, "correlation of scores with factors, cuspfa"), determined, 2)
+    assert_printed(row(PSYCH, "congruence, cuspfa with psych"), congruence(pattern, psych), 3)
+    fit = model.posterior_.summary(n_draws=20).fit
+    assert f"| RMSR / SRMR | 0.03 | {fit.srmr:.3f} |" in PSYCH
+    assert f"| RMSEA | 0.056 | {fit.rmsea:.3f} |" in PSYCH
+
+
+def test_what_the_difference_to_psych_comes_from(beside):
+    r, numbers, _, model = beside
+    minres, _ = in_their_order(*rotate(minres_loadings(5, r), "oblimin")[:3:2], numbers[:, :5])
+    ours, _ = in_their_order(model.loadings_, model.factor_correlations_, numbers[:, :5])
+    away = np.abs(ours - minres)
+    j, h = np.unravel_index(np.argmax(away), away.shape)
+    said = f"{away.max():.2f} ({BFI.feature_names[j]} on {FACTORS[h]})"
+    assert f"The largest difference of a loading is {said}" in words(PSYCH)
+    # Maximum likelihood needs rows: these have exactly the same correlations.
+    rows = np.random.default_rng(0).normal(size=(2800, 25))
+    rows -= rows.mean(axis=0)
+    rows = rows @ np.linalg.inv(np.linalg.cholesky(rows.T @ rows / 2800)).T
+    rows = rows @ np.linalg.cholesky(r).T
+    ml = FactorAnalysis(5, svd_method="lapack", tol=1e-8, max_iter=10_000).fit(rows).components_.T
+    turned, _ = in_their_order(*rotate(ml, "oblimin")[:3:2], numbers[:, :5])
+    assert f"rotated in the same way, it is {np.abs(turned - ours).max():.3f}." in words(PSYCH)
 
 
 # --- sentences ---
