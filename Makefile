@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 # Small matrices run many times slower with many BLAS threads.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: reproduce test test-wheel lint types layers pytest build bench calibration figures clean
+.PHONY: reproduce test test-wheel test-matrix lint types layers pytest build bench calibration figures clean
 
 reproduce: $(VENV)/.app
 	@$(BIN)/cuspfa reproduce
@@ -39,12 +39,30 @@ test-wheel: build
 	  echo "$$message" | grep -q "pip install 'cuspfa\[app\]'" && echo "Without the extra: $$message"
 	rm -rf $(VENV)-wheel
 
+# The tests with every Python from 3.11 on that is there: on PATH, or in PYTHONS="/a/bin/python3.12 ...".
+# ArviZ is 0.x below 3.12 and 1.x from there on, so that both are tried.
+PYTHONS ?= $(foreach v,3.11 3.12 3.13 3.14,python$(v))
+MATRIX_TESTS ?= tests
+test-matrix:
+	@ran=""; for python in $(PYTHONS); do \
+	  $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 || continue; \
+	  version=$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
+	  case " $$ran " in *" $$version "*) continue;; esac; \
+	  echo "Python $$version ($$python)"; place=$(VENV)-$$version; \
+	  $$python -m venv $$place && $$place/bin/python -m pip install --quiet --upgrade 'pip>=25.1' && \
+	  $$place/bin/python -m pip install --quiet --editable '.[app,files,anndata,arviz]' --group test && \
+	  $$place/bin/python -m pytest -q -n auto $(MATRIX_TESTS) || exit 1; ran="$$ran $$version"; \
+	done; \
+	case "$$ran" in "") echo "no Python >= 3.11 found; name some: make test-matrix PYTHONS=..."; exit 1;; \
+	  *" "*" "*) echo "tried:$$ran";; \
+	  *) echo "tried:$$ran alone: no other Python is here (name more: make test-matrix PYTHONS=...)";; esac
+
 # About 40 minutes; `make bench SECTIONS="paper cycles"` for some of it.
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks $(SECTIONS)
 
 calibration: $(VENV)/.dev
-	$(BIN)/python -m benchmarks optimum heldout defaults noise coverage count misfit
+	$(BIN)/python -m benchmarks optimum heldout defaults noise coverage count alignment misfit
 
 figures: $(VENV)/.app
 	$(BIN)/python docs/figures/make.py
@@ -69,4 +87,4 @@ $(VENV)/.dev: pyproject.toml $(VENV)/.app
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-wheel dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(VENV)-* dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -21,6 +21,7 @@ ORDER = (
     "crossval",
     "coverage",
     "count",
+    "alignment",
     "draws",
     "misfit",
     "defaults",

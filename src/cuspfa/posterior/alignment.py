@@ -18,8 +18,8 @@ from cuspfa._types import Array, BoolArray, Indices
 from cuspfa.posterior.draws import Draws
 from cuspfa.rotation import RotatedLoadings, Rotation, rotate_stack
 
-CHUNK = 1 << 22
-"""Loadings that are turned together: 32 MB."""
+CHUNK = 1 << 20
+"""Loadings that are turned together: 8 MB."""
 CLOSE = 3e-4
 """Draws need not be turned to more digits than they have."""
 
