@@ -6,7 +6,6 @@ import textwrap
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from cuspfa.data.names import check_same_names, check_same_width
 from cuspfa.errors import CuspWarning, DataError
 from cuspfa.estimator import CuspFactorAnalysis
 from cuspfa.posterior.axes import principal_axes
+from cuspfa.rotation import Rotation, rotate
 
 SHOWN = 5
 """So many columns or rows are named in a message."""
@@ -420,49 +420,6 @@ SALIENT = 0.3
 ASIDE = 0.5
 """The third loading of a doublet is smaller than this part of the second, else three are one
 factor."""
-SWEEPS = 1000
-"""Most rounds over all pairs of factors; a dozen is usual."""
-
-
-def varimax(loadings: Array) -> Array:
-    """Kaiser's varimax: rotate so that squared loadings differ most within each factor.
-
-    Rows are scaled to unit length meanwhile (Kaiser's normalisation), so that variables with a
-    small communality count as much as others.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> simple = np.array([[0.8, 0.0], [0.6, 0.0], [0.0, 0.7], [0.0, 0.5]])
-    >>> turn = np.array([[0.8, 0.6], [-0.6, 0.8]])
-    >>> np.abs(varimax(simple @ turn)).round(6)
-    array([[0.8, 0. ],
-           [0.6, 0. ],
-           [0. , 0.7],
-           [0. , 0.5]])
-    """
-    length = np.linalg.norm(loadings, axis=1)
-    turned = loadings / np.where(length > 0, length, 1.0)[:, None]
-    for _ in range(SWEEPS):
-        angles = [_turn_pair(turned, a, b) for a, b in combinations(range(loadings.shape[1]), 2)]
-        if max(map(abs, angles), default=0.0) < 1e-9:
-            break
-    return np.asarray(turned * length[:, None])
-
-
-def _turn_pair(loadings: Array, a: int, b: int) -> float:
-    """Turn two columns in their plane to the highest criterion, in place; the angle.
-
-    The criterion of a pair is a constant and a cosine of four times the angle, so that its maximum
-    is known and no other is near.
-    """
-    z = loadings[:, a] + 1j * loadings[:, b]
-    squares = z**2
-    spread = np.sum(squares**2) - np.sum(squares) ** 2 / len(z)
-    angle = float(np.angle(spread)) / 4 if abs(spread) > 1e-12 * len(z) else 0.0
-    z *= np.exp(-1j * angle)
-    loadings[:, a], loadings[:, b] = z.real, z.imag
-    return angle
 
 
 def doublets(loadings: Array) -> list[tuple[int, int]]:
@@ -480,7 +437,7 @@ def doublets(loadings: Array) -> list[tuple[int, int]]:
     p, k = loadings.shape
     if p < MIN_COLUMNS or not k:
         return []
-    size = np.abs(varimax(loadings))
+    size = np.abs(rotate(loadings, Rotation("varimax", n_starts=1)).loadings)
     order = np.argsort(-size, axis=0, kind="stable")
     found = []
     for h in range(k):

@@ -21,7 +21,6 @@ from cuspfa.data_misfit import (
     robust_scores,
     skewed_items,
     standard_distance,
-    varimax,
     warn_misfit,
 )
 from cuspfa.errors import CuspWarning, DataError, InputError
@@ -225,42 +224,6 @@ def test_no_number_without_all_columns():
 
 
 # --- doublets ---
-
-
-def criterion(loadings):
-    """Kaiser's: the variance of squared loadings, rows of unit length, over all factors."""
-    squares = loadings**2 / np.sum(loadings**2, axis=1, keepdims=True)
-    return np.sum(np.var(squares, axis=0))
-
-
-def test_varimax_of_two_factors_is_the_best_angle():
-    for seed in range(20):
-        loadings = np.random.default_rng(seed).normal(size=(7, 2))
-        angles = np.linspace(0, np.pi / 2, 20_001)
-        turned = [
-            loadings @ [[np.cos(a), -np.sin(a)], [np.sin(a), np.cos(a)]] for a in angles[::20]
-        ]
-        best = max(map(criterion, turned))
-        found = varimax(loadings)
-        assert criterion(found) >= best
-        assert criterion(found) == pytest.approx(best, rel=1e-4)
-        assert_allclose(found @ found.T, loadings @ loadings.T, atol=1e-12)
-        assert criterion(loadings) < criterion(found)
-
-
-def test_varimax_finds_simple_structure_of_many_factors():
-    rng = np.random.default_rng(0)
-    loadings = np.kron(np.eye(5), np.ones((4, 1))) * rng.uniform(0.3, 0.9, (20, 1))
-    rotation = np.linalg.qr(rng.normal(size=(5, 5)))[0]
-    found = np.abs(varimax(loadings @ rotation))
-    order = np.argmax(found[::4], axis=1)
-    assert_allclose(found[:, order], loadings, atol=1e-6)
-
-
-def test_varimax_of_little():
-    assert varimax(np.zeros((4, 0))).shape == (4, 0)
-    assert_allclose(varimax(np.array([[0.5], [0.0]])), [[0.5], [0.0]])
-    assert_allclose(varimax(np.zeros((3, 2))), 0)
 
 
 @pytest.mark.parametrize(

@@ -349,6 +349,49 @@ def test_values_of_spss_with_kaiser_normalisation():
     np.testing.assert_allclose(nearest(found.structure, SPSS_STRUCTURE), SPSS_STRUCTURE, atol=4e-3)
 
 
+# --- varimax by brute force ---
+
+
+def upright(loadings):
+    return rotate(loadings, "varimax").loadings
+
+
+def kaiser(loadings):
+    """Kaiser's: the variance of squared loadings, rows of unit length, over all factors."""
+    squares = loadings**2 / np.sum(loadings**2, axis=1, keepdims=True)
+    return np.sum(np.var(squares, axis=0))
+
+
+def test_varimax_of_two_factors_is_the_best_angle():
+    for seed in range(20):
+        loadings = np.random.default_rng(seed).normal(size=(7, 2))
+        angles = np.linspace(0, np.pi / 2, 20_001)
+        turned = [
+            loadings @ [[np.cos(a), -np.sin(a)], [np.sin(a), np.cos(a)]] for a in angles[::20]
+        ]
+        best = max(map(kaiser, turned))
+        found = upright(loadings)
+        assert kaiser(found) >= best - 1e-9
+        assert kaiser(found) == pytest.approx(best, rel=1e-4)
+        np.testing.assert_allclose(found @ found.T, loadings @ loadings.T, atol=1e-12)
+        assert kaiser(loadings) < kaiser(found)
+
+
+def test_varimax_finds_simple_structure_of_many_factors():
+    rng = np.random.default_rng(0)
+    loadings = np.kron(np.eye(5), np.ones((4, 1))) * rng.uniform(0.3, 0.9, (20, 1))
+    rotation = np.linalg.qr(rng.normal(size=(5, 5)))[0]
+    found = np.abs(upright(loadings @ rotation))
+    order = np.argmax(found[::4], axis=1)
+    np.testing.assert_allclose(found[:, order], loadings, atol=1e-6)
+
+
+def test_varimax_of_little():
+    assert upright(np.zeros((4, 0))).shape == (4, 0)
+    np.testing.assert_allclose(upright(np.array([[0.5], [0.0]])), [[0.5], [0.0]])
+    np.testing.assert_allclose(upright(np.zeros((3, 2))), 0)
+
+
 # --- what holds for all ---
 
 
