@@ -221,6 +221,12 @@ def test_minres_and_our_oblimin_give_what_psych_prints(beside):
     squared = np.diag(structure.T @ np.linalg.solve(r, structure))
     printed = row(PSYCH, "correlation of scores with factors, psych")
     assert_printed(printed, np.sqrt(squared), 2)
+    model = pattern @ phi @ pattern.T
+    np.fill_diagonal(model, 1.0)
+    close = adequacy.rmsea(r, model, 2800, 5)
+    assert f"| χ² | {close.statistic:.2f} |" in PSYCH
+    assert f"| RMSEA | {close.value:.3f} |" in PSYCH
+    assert f"| RMSR / SRMR | {adequacy.srmr(r, model):.2f} |" in PSYCH
     # Negative controls: another criterion, and complete rows instead of pairwise correlations.
     for other in (rotate(minres_loadings(5, r), "geomin"), rotate(minres_loadings(5), "oblimin")):
         turned, _ = in_their_order(other.loadings, other.correlations, numbers[:, :5])
@@ -229,7 +235,7 @@ def test_minres_and_our_oblimin_give_what_psych_prints(beside):
 
 
 def test_our_rotated_columns_are_those_of_a_fresh_fit(beside):
-    _, numbers, phis, model = beside
+    r, numbers, phis, model = beside
     psych = numbers[:, :5]
     pattern, phi = in_their_order(model.loadings_, model.factor_correlations_, psych)
     assert_printed(numbers[:, 5:], pattern, 2)
@@ -241,6 +247,11 @@ def test_our_rotated_columns_are_those_of_a_fresh_fit(beside):
     assert_printed(row(PSYCH, "correlation of scores with factors, cuspfa"), determined, 2)
     assert_printed(row(PSYCH, "congruence, cuspfa with psych"), congruence(pattern, psych), 3)
     fit = model.posterior_.summary(n_draws=20).fit
+    flat = model.posterior_.standard_loadings
+    implied = flat @ flat.T
+    np.fill_diagonal(implied, 1.0)
+    statistic = adequacy.rmsea(r, implied, 2800, 5).statistic
+    assert f"| χ² | 1808.94 | {statistic:.2f} |" in PSYCH
     assert f"| RMSR / SRMR | 0.03 | {fit.srmr:.3f} |" in PSYCH
     assert f"| RMSEA | 0.056 | {fit.rmsea:.3f} |" in PSYCH
 
