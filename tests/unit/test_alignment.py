@@ -187,6 +187,26 @@ def test_draws_with_fewer_or_more_factors(method, way):
         assert np.isnan(found.factor_correlations[number][absent]).all()
 
 
+@pytest.mark.parametrize("way", ["rotation", "procrustes"])
+def test_columns_of_the_spike_are_no_factors(way):
+    """A sampler's draws hold inactive columns with small loadings; `active` says which."""
+    true = simple_structure(16, 4)[:, :3]
+    rotation = Rotation("oblimin")
+    reference = on_axes(true / np.sqrt(np.sum(true**2, axis=1) + 0.4)[:, None], rotation)
+    drawn = noisy_draws(true, [[0, 1, 2], [0, 2], [1, 2], [0, 1, 2]])
+    active = drawn.factors
+    spiky = drawn.loadings + 0.01 * np.random.default_rng(0).normal(size=drawn.loadings.shape)
+    spiky = np.where(active[:, None, :], drawn.loadings, spiky)
+    used = rotation if way == "rotation" else None
+    found = align_draws(Draws(spiky, drawn.noise_variance, active), reference, used, way)
+    plain = align_draws(drawn, reference, used, way)
+    assert np.array_equal(found.present, plain.present)
+    assert_allclose(found.turns, plain.turns, atol=2e-3)  # sd of variables differ a little
+    assert not found.turns[~active].any()
+    careless = align_draws(Draws(spiky, drawn.noise_variance), reference, used, way)
+    assert careless.present.all()  # without it the spike would pass for a factor
+
+
 def test_absent_factors_have_no_sign_and_no_scores():
     true = simple_structure(16, 4)[:, :3]
     X = sample(true, 200, 0)[0]
