@@ -46,6 +46,11 @@ class Posterior(ABC):
     """How the fit went."""
 
     @property
+    def mean(self) -> Array:
+        """(p,) E of the columns' means; the sample means where nothing is missing."""
+        return self.center
+
+    @property
     @abstractmethod
     def n_active(self) -> int:
         """K, the number of active factors."""

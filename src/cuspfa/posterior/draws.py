@@ -21,10 +21,13 @@ class Draws:
         Λ. Its columns may be rotated and reordered without changing Ω.
     noise_variance : ndarray (n_draws, p)
         σ².
+    mean : ndarray (n_draws, p) or None
+        Column means, where they were drawn.
     """
 
     loadings: Array
     noise_variance: Array
+    mean: Array | None = None
 
     def __len__(self) -> int:
         return len(self.loadings)
@@ -60,14 +63,16 @@ class Draws:
 
     def only(self, columns: Indices | slice) -> Draws:
         """The same draws of some columns alone."""
-        return Draws(self.loadings[:, columns], self.noise_variance[:, columns])
+        mean = None if self.mean is None else self.mean[:, columns]
+        return Draws(self.loadings[:, columns], self.noise_variance[:, columns], mean)
 
     def batches(self, size: int = 100) -> Iterator[Draws]:
         """The same draws, a few at a time, for sums that need no p×p×n_draws array."""
         whole("size", size, 1)
         for first in range(0, len(self), size):
             part = slice(first, first + size)
-            yield Draws(self.loadings[part], self.noise_variance[part])
+            mean = None if self.mean is None else self.mean[part]
+            yield Draws(self.loadings[part], self.noise_variance[part], mean)
 
 
 def correlation_mse(draws: Draws, sample_correlation: Array) -> float:
