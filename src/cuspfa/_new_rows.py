@@ -290,6 +290,13 @@ class NewRows(TransformerMixin):  # type: ignore[misc]
     def _marginal(self) -> MarginalGaussian:
         return MarginalGaussian(self.mean_, self.components_, self.noise_variance_)
 
+    def _filled(self, rows: Array) -> Array:
+        """Rows of the fit with their holes drawn once, the same every time."""
+        rng = np.random.default_rng(0)
+        draws = self.posterior_.draw(1, random_state=rng)
+        means = self.posterior_.draw_means(draws, rng)
+        return next(ObservedRows(self._marginal(), rows).draw(draws, means, rng))
+
     def _scores(self, table: Table) -> Array:
         law = self._marginal()
         with one_blas_thread(law.components.size):

@@ -89,7 +89,9 @@ def test_the_whole_search_is_equal_where_nothing_is_missing():
 def test_plugged_in_means_are_those_of_the_complete_engine_too():
     y = oracle.centred(rows_of(30, 6, 1))
     whole, holed = CompleteSource(GramMatrix(y.T @ y, 30.0)), source_of(y, flat_mean=False)
-    states = [draw_start(one, CuspPrior(), 7, np.random.default_rng(0), 2) for one in (whole, holed)]
+    states = [
+        draw_start(one, CuspPrior(), 7, np.random.default_rng(0), 2) for one in (whole, holed)
+    ]
     for _ in range(3):
         states = [cycle(states[0], whole, CuspPrior()), cycle(states[1], holed, CuspPrior())]
     assert_allclose(

@@ -79,7 +79,8 @@ ALIKE = {
 
 @pytest.mark.parametrize("make", ALIKE.values(), ids=ALIKE)
 def test_frames_alike(make):
-    rows, names, labels = check_rows(make())
+    rows, names, labels, has_holes = check_rows(make())
+    assert not has_holes
     assert_allclose(rows, X, rtol=0)
     assert names == labels == NAMES
     model = fit(make())
@@ -149,7 +150,7 @@ def test_wide_frames_are_read_at_once(library, monkeypatch):
 
 def test_sparse_columns_of_pandas_stay_sparse():
     thin = pd.DataFrame.sparse.from_spmatrix(sparse.csr_matrix(THIN), columns=NAMES)
-    rows, names, _ = check_rows(thin)
+    rows, names, *_ = check_rows(thin)
     assert sparse.issparse(rows)
     assert names == NAMES
     model, plain = fit(thin), fit(THIN)

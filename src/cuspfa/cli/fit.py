@@ -236,7 +236,11 @@ def _circumstances(
         "left_out": {
             "columns": [one._asdict() for one in chosen.left_out],
             "excluded": chosen.excluded,
-            "n_rows": int(len(chosen.complete) - chosen.complete.sum()),
+        },
+        "holes": {
+            "n": sum(chosen.holes.values()),
+            "n_rows": chosen.n_lacking,
+            "by_column": chosen.holes,
         },
         "settings": {
             "method": request.method,

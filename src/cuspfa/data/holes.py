@@ -3,11 +3,16 @@
 Rows with the same holes share their score covariance V = (I + Σ_j τ_j E[λ_jλ_jᵀ])^{-1}, j over the
 columns they have. Sums over what is observed are products with the patterns' 0/1 matrix, K×K
 matrices packed as K(K+1)/2 numbers, a block of rows at a time.
+
+A Gaussian model does not see a rotation of rows with the same holes. Where they are more than
+their columns, they are rotated into one row for their mean and p for the rest, and zeros that
+nothing depends on: what a cycle costs is then a matter of the patterns, not of the rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,6 +42,8 @@ class Block(NamedTuple):
 
     rows: Array
     """(r, p) zero in holes."""
+    ones: Array
+    """(r, 1) what a column of ones is for these rows: 1, unless they were rotated."""
     seen: Array
     """(u, p) 1 where a pattern has a value."""
     of_row: Indices
@@ -44,7 +51,7 @@ class Block(NamedTuple):
     first: Indices
     """(u,) first row of each pattern."""
     sizes: Array
-    """(u,) rows of each pattern."""
+    """(u,) rows of each pattern that there are in the data."""
 
     def by_pattern(self, values: Array) -> Array:
         """Sums over the rows of each pattern."""
@@ -59,7 +66,7 @@ class HoleRows:
     """Rows sorted by pattern, zero in holes."""
 
     def __init__(self, rows: Array, seen: BoolArray) -> None:
-        """`rows` are taken over, and must be zero where `seen` is not."""
+        """`rows` must be zero where `seen` is not."""
         keys = np.ascontiguousarray(np.packbits(seen, axis=1))
         _, first, of_row = np.unique(
             keys.view(np.dtype((np.void, keys.shape[1]))).ravel(),
@@ -67,13 +74,34 @@ class HoleRows:
             return_inverse=True,
         )
         of_row = of_row.ravel()
+        self.n = len(rows)
         self.order = np.argsort(of_row, kind="stable")
         """Which of the given rows each sorted one is."""
         self.rows = rows[self.order]
+        self.ones = np.ones((len(rows), 1))
         self.patterns: BoolArray = seen[first]
         self.sizes = np.bincount(of_row, minlength=len(first))
         self.starts = np.concatenate([[0], np.cumsum(self.sizes)])
+        """Where the rows of each pattern begin, and the end."""
         self.counts = np.asarray(self.sizes @ self.patterns.astype(float))
+
+    def rotated(self) -> HoleRows:
+        """The same to a Gaussian model, with at most p + 1 rows for a pattern."""
+        p = self.rows.shape[1]
+        if self.sizes.max() <= p + 1:
+            return self
+        rows, ones = [], []
+        for begin, end in zip(self.starts[:-1], self.starts[1:], strict=True):
+            part, size = self.rows[begin:end], end - begin
+            if size > p + 1:
+                mean = part.mean(axis=0)
+                part = np.vstack([np.sqrt(size) * mean, np.linalg.qr(part - mean, mode="r")])
+            rows.append(part)
+            ones.append(np.ones(size) if size <= p + 1 else np.sqrt(size) * (np.arange(p + 1) == 0))
+        result = copy(self)
+        result.rows, result.ones = np.vstack(rows), np.concatenate(ones)[:, None]
+        result.starts = np.concatenate([[0], np.cumsum([len(part) for part in rows])])
+        return result
 
     def blocks(self, k: int) -> Iterator[Block]:
         """As many rows at a time as are worth it for K×K matrices beside them."""
@@ -83,13 +111,15 @@ class HoleRows:
         while begin < len(self.sizes):
             last = int(np.searchsorted(self.starts, self.starts[begin] + most, side="right")) - 1
             last = max(last, begin + 1)
-            sizes, first = self.sizes[begin:last], self.starts[begin:last]
+            first = self.starts[begin : last + 1]
+            chosen = slice(first[0], first[-1])
             yield Block(
-                self.rows[first[0] : self.starts[last]],
+                self.rows[chosen],
+                self.ones[chosen],
                 self.patterns[begin:last].astype(float),
-                np.repeat(np.arange(len(sizes)), sizes),
-                first - first[0],
-                sizes.astype(float),
+                np.repeat(np.arange(last - begin), np.diff(first)),
+                first[:-1] - first[0],
+                self.sizes[begin:last].astype(float),
             )
             begin = last
 
@@ -139,17 +169,17 @@ def prepare_holes(rows: Any, *, scaling: str, flat_mean: bool) -> Prepared:
     """Rows with NaN, centred and scaled by what each column has."""
     seen = ~np.isnan(rows)
     counts = seen.sum(axis=0)
-    copy = np.array(rows, dtype=float, order="C")
-    copy[~seen] = 0.0
-    center = copy.sum(axis=0) / counts
-    copy -= center
-    copy[~seen] = 0.0
-    center += (shift := copy.sum(axis=0) / counts)  # what rounding left of large means
-    copy -= shift
-    copy[~seen] = 0.0
-    scale = column_scale(np.einsum("ij,ij->j", copy, copy) / (counts - 1), scaling)
-    copy /= scale
-    source = HoleSource(HoleRows(copy, seen), flat_mean=flat_mean)
+    filled = np.array(rows, dtype=float, order="C")
+    filled[~seen] = 0.0
+    center = filled.sum(axis=0) / counts
+    filled -= center
+    filled[~seen] = 0.0
+    center += (shift := filled.sum(axis=0) / counts)  # what rounding left of large means
+    filled -= shift
+    filled[~seen] = 0.0
+    scale = column_scale(np.einsum("ij,ij->j", filled, filled) / (counts - 1), scaling)
+    filled /= scale
+    source = HoleSource(HoleRows(filled, seen), flat_mean=flat_mean)
     return Prepared(source, center, scale, len(rows))
 
 
@@ -161,13 +191,13 @@ class HoleSource:
 
         That is biased unless holes are there for no reason at all; it is for comparison.
         """
-        self.data, self._flat = data, flat_mean
-        n, self.p = data.rows.shape
+        self.data, self.original, self._flat = data.rotated(), data, flat_mean
+        n, self.p = data.n, data.rows.shape[1]
         self.n = n - 1.0 if flat_mean else float(n)
         self._part = self.n / n
         self.seen = data.counts
         self.counts: Array = data.counts - 1.0 if flat_mean else data.counts
-        self.squares: Array = np.einsum("ij,ij->j", data.rows, data.rows)
+        self.squares: Array = np.einsum("ij,ij->j", self.data.rows, self.data.rows)
         self._start: CompleteSource | None = None
 
     def inactive_scores(self, signal: Array) -> tuple[Array, float]:
@@ -191,23 +221,24 @@ class HoleSource:
         total, spread, mean, log_det = np.zeros((k, k)), np.zeros(len(upper[0])), np.zeros(k), 0.0
         for block in self.data.blocks(k):
             covariance, log_dets = score_covariances(block.seen, signal, k)
-            towards = block.rows @ weights + block.of_rows(block.seen @ pull)
+            towards = block.rows @ weights + block.ones * block.of_rows(block.seen @ pull)
             scores = (block.of_rows(covariance) @ towards[:, :, None])[:, :, 0]
             own = self._part * block.sizes[:, None] * packed(covariance)
             products = block.by_pattern(scores[:, upper[0]] * scores[:, upper[1]])
             cross += block.rows.T @ scores
-            sums += block.seen.T @ block.by_pattern(scores)
+            level = block.ones * scores
+            sums += block.seen.T @ block.by_pattern(level)
             by_column += block.seen.T @ (products + own)
             total += scores.T @ scores
             spread += own.sum(axis=0)
-            mean += scores.sum(axis=0)
+            mean += level.sum(axis=0)
             log_det += self._part * float(block.sizes @ log_dets)
         own_second, spread = unpacked(by_column, k), unpacked(spread, k)
         if not self._flat:
             return HoleMoments(
                 cross, own_second, np.zeros((p, k)), total + spread, spread, log_det, self.n
             )
-        n, at = len(self.data.rows), sums / self.seen[:, None]
+        n, at = self.data.n, sums / self.seen[:, None]
         own_second -= self.seen[:, None, None] * at[:, :, None] * at[:, None, :]
         total += spread - np.outer(mean, mean / n)
         return HoleMoments(cross, own_second, at - mean / n, total, spread, log_det, self.n)
@@ -215,7 +246,8 @@ class HoleSource:
     def likelihood_work(self, k: int) -> float:
         """The products with the patterns, and the small matrices."""
         rows, patterns = len(self.data.rows), len(self.data.patterns)
-        return float((rows * k + patterns * k * (k + 1) / 2) * self.p + patterns * 3.0 * k**3)
+        small = patterns * (k + 1.0) ** 2
+        return float((rows * (k + 1.0) + small / 2) * self.p + 3.0 * k * small)
 
     def log_likelihood(self, loadings: Array, noise_variance: Array) -> float:
         """Σ_i log N(y_i; m, ΛΛᵀ + Σ) of what was observed, m integrated out; from below.
@@ -242,7 +274,7 @@ class HoleSource:
             value += 0.5 * float(block.sizes @ log_dets)
             if not self._flat:
                 continue
-            cross += block.seen.T @ block.by_pattern(scores)
+            cross += block.seen.T @ block.by_pattern(block.ones * scores)
             spread = unpacked(block.seen @ apart, k)
             spread = spread @ spread + unpacked(block.seen @ own, k)
             trace += float(block.sizes @ np.sum(covariance * spread, axis=(1, 2)))
@@ -296,10 +328,10 @@ class HoleSource:
         seen = data.patterns.astype(float)
         together = np.maximum(seen.T @ (data.sizes[:, None] * seen), 1.0)
         gram = data.rows.T @ data.rows
-        return CompleteSource(GramMatrix(gram * (len(data.rows) / together), self.n))
+        return CompleteSource(GramMatrix(gram * (data.n / together), self.n))
 
     def _filled(self) -> CompleteSource:
-        rows = self.data.rows * np.sqrt(len(self.data.rows) / self.seen)
+        rows = self.data.rows * np.sqrt(self.data.n / self.seen)
         return CompleteSource(RowMatrix(rows, self.n))
 
 
@@ -310,25 +342,25 @@ def unrestricted_covariance(
 
     None where that would take long: each pattern takes a matrix of its own.
     """
-    n, p = data.rows.shape
+    p = data.rows.shape[1]
     if len(data.patterns) * float(p) ** 3 * steps > EM_WORK:
         return None
     for _ in range(steps):
         sums, products = np.zeros(p), np.zeros((p, p))
         for u, seen in enumerate(data.patterns):
-            rows = data.rows[data.starts[u] : data.starts[u + 1]].copy()
-            hole = ~seen
+            chosen = slice(data.starts[u], data.starts[u + 1])
+            rows, ones, hole = data.rows[chosen].copy(), data.ones[chosen], ~seen
             if hole.any():
                 weights = np.linalg.solve(
                     covariance[np.ix_(seen, seen)], covariance[np.ix_(seen, hole)]
                 )
-                rows[:, hole] = mean[hole] + (rows[:, seen] - mean[seen]) @ weights
+                rows[:, hole] = ones * mean[hole] + (rows[:, seen] - ones * mean[seen]) @ weights
                 left = covariance[np.ix_(hole, hole)] - covariance[np.ix_(hole, seen)] @ weights
-                products[np.ix_(hole, hole)] += len(rows) * left
-            sums += rows.sum(axis=0)
+                products[np.ix_(hole, hole)] += data.sizes[u] * left
+            sums += np.sum(ones * rows, axis=0)
             products += rows.T @ rows
-        mean = sums / n
-        covariance = products / n - np.outer(mean, mean)
+        mean = sums / data.n
+        covariance = products / data.n - np.outer(mean, mean)
     return covariance
 
 

@@ -36,8 +36,8 @@ def posterior_of(
     if isinstance(source, HoleSource):
         counts = source.seen
         shared["correlation"] = _correlation(source, fit.best.state)
-        if source.data.rows.size <= KEPT:
-            shared["rows"] = RowsInMemory(source.data)
+        if source.original.rows.size <= KEPT:
+            shared["rows"] = RowsInMemory(source.original)
     rivals = tuple(
         VariationalPosterior(**_laws(state, counts), **shared, weight=weight)
         for weight, state in fit.rivals
