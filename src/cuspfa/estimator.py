@@ -18,9 +18,10 @@ from cuspfa._notebook import with_result
 from cuspfa._parameters import check_parameters
 from cuspfa._threads import one_blas_thread
 from cuspfa._types import RandomState
+from cuspfa._warn import warn
 from cuspfa.data.checks import check_table, nearly_constant
 from cuspfa.data.complete import Prepared, prepare_moments, prepare_rows
-from cuspfa.data.holes import prepare_holes
+from cuspfa.data.holes import HoleSource, prepare_holes
 from cuspfa.data.moments import Moments
 from cuspfa.data.names import text_names
 from cuspfa.errors import DataError
@@ -264,9 +265,18 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
                     "without missing values."
                 )
             prepared = prepare_holes(table.rows, scaling=scaling, flat_mean=flat)
+            self._say_before(prepared)
         else:
             prepared = prepare_rows(table.rows, scaling=scaling, flat_mean=flat)
         return self._fit(prepared, method, table.names, nearly_constant(table))
+
+    def _say_before(self, prepared: Prepared) -> None:
+        assert isinstance(prepared.source, HoleSource)
+        size = (len(prepared.source.data.rows), len(prepared.source.data.patterns))
+        number = None if isinstance(self.n_factors, str) else int(self.n_factors)
+        said = _remarks.before_holes(*size, prepared.source.p, number)
+        if said is not None:
+            warn(said)
 
     # --- scikit-learn's own ---
 

@@ -596,7 +596,10 @@ TEXT = pd.DataFrame({"age": X[:, 0], "name": ["a"] * len(X)})
         (pl.from_pandas(TEXT), r"column 'name' \(index 1\)"),
         (np.array([["1", "x"], ["2", "3"]]), r"X has type <U1, which is not numeric"),
         (np.array([["2020-01-01"], ["2020-02-01"]], dtype="M8[D]"), r"datetime64.*not numeric"),
-        (np.ma.masked_array(X, mask=np.arange(8) == 2), r"column 2 has no value at all"),
+        (
+            np.ma.masked_array(X, mask=np.tile(np.arange(8) == 2, (len(X), 1))),
+            r"column 2 has no value at all",
+        ),
         (np.array([[1, "x"], [2, 3]], dtype=object), r"column 1 holds 'x'.*not a number"),
         (np.array([[1, 10**400], [2, 3]], dtype=object), r"column 1 holds 1000"),
         ([[1, 2], [3]], r"rows of equal length"),

@@ -114,7 +114,10 @@ def test_holes_in_whole_numbers_are_found():
         pd.DataFrame({"a": [1, None, 3], "b": [1.0, 2.0, 4.0]}, dtype=object),
     ):
         with pytest.raises(DataError, match=r"contains NaN: column 'a' \(index 0\).*row 1"):
-            fit(frame)
+            check_rows(frame)
+        table = check_rows(frame, holes=True)
+        assert table.has_holes
+        assert np.isnan(table.rows[1, 0])
 
 
 WORDS = {
@@ -165,7 +168,8 @@ def test_sparse_columns_of_pandas_stay_sparse():
         assert_allclose(check_rows(frame).rows, THIN, rtol=0)
     holes = pd.DataFrame({"a": pd.arrays.SparseArray([np.nan, 1.0, 2.0])})
     with pytest.raises(DataError, match="contains NaN: column 'a'"):
-        fit(holes)
+        check_rows(holes)
+    assert np.isnan(check_rows(holes, holes=True).rows[0, 0])
 
 
 # --- sparse matrices ---

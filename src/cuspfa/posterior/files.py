@@ -169,9 +169,9 @@ def _describe(
     holes = posterior.means is not None
     if posterior.means is not None:
         arrays["counts"] = posterior.means.counts
-    with_correlation = statistics and posterior.correlation is not None
-    if posterior.correlation is not None and statistics:
-        arrays["correlation"] = posterior.correlation
+    correlation = posterior.sample_correlation if holes and statistics else None
+    if correlation is not None:
+        arrays["correlation"] = correlation
     known = None
     if statistics and posterior.statistics is not None:
         known, arrays["statistics"] = _describe_statistics(posterior.statistics)
@@ -193,7 +193,7 @@ def _describe(
         "scores": False,
     }
     if holes:
-        content["holes"] = {"correlation": with_correlation}
+        content["holes"] = {"correlation": correlation is not None}
     return content, arrays
 
 
@@ -211,7 +211,6 @@ def _check_shared(posterior: VariationalPosterior, rival: VariationalPosterior) 
         not rival.rivals
         and rival.prior == posterior.prior
         and rival.statistics is posterior.statistics
-        and rival.correlation is posterior.correlation
         and _same_counts(rival.means, posterior.means)
         and rival.n_rows == posterior.n_rows
         and rival.names == posterior.names

@@ -11,6 +11,7 @@ from cuspfa._checks import generator, must_be, whole
 from cuspfa._threads import one_blas_thread
 from cuspfa._types import Array, RandomState
 from cuspfa.blocks import LoadingsLaw, Noise
+from cuspfa.data.holes import unrestricted_covariance
 from cuspfa.errors import InputError
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.draws import Draws
@@ -39,6 +40,8 @@ SWEEPS, WORK = 8, 2e10
 CHAINS, IN_A_CHAIN = 40, 25
 """With holes a sweep goes through all rows, so that chains go on: after their first sweeps each
 further one is a draw, about so many in a chain."""
+EM_STEPS = 8
+"""For correlations of data with holes: the model's own are near."""
 TOGETHER = 1 << 22
 """Numbers of the scores of chains that move together: 32 MB."""
 
@@ -123,7 +126,7 @@ class VariationalPosterior(Posterior):
     means : Means or None
         Of columns with holes; None where nothing is missing.
     correlation : ndarray (p, p) or None
-        Of data with holes, estimated without a factor model; None where that would take long.
+        Of data with holes, estimated without a factor model, once it was asked for.
     rows : RowsInMemory or None
         Rows with holes, for exact sweeps; None after `cuspfa.load`, pickling or copying.
     """
@@ -162,15 +165,28 @@ class VariationalPosterior(Posterior):
     def sample_correlation(self) -> Array | None:
         """Of the data, (p, p), where their statistics are kept.
 
-        With holes, those of a normal law without factors, by EM; None where that took too long.
+        With holes, those of a normal law without factors, by EM from where this one is; None where
+        that would take long, and where neither the rows nor their correlations were kept.
         """
         if self.means is not None:
+            if self.correlation is None and self.rows is not None:
+                found = self._unrestricted(self.rows)
+                object.__setattr__(self, "correlation", found)  # once is enough
             return self.correlation
         if self.statistics is None or len(self.scale) > WIDEST:
             return None
         products = self.statistics.rows.T @ self.statistics.rows
         sd = np.sqrt(np.diag(products))
         return np.asarray(products / sd[:, None] / sd)
+
+    def _unrestricted(self, rows: RowsInMemory) -> Array | None:
+        assert self.means is not None
+        start = self.covariance / self.scale[:, None] / self.scale
+        found = unrestricted_covariance(rows.data.rotated(), self.means.location, start, EM_STEPS)
+        if found is None:
+            return None
+        sd = np.sqrt(np.diag(found))
+        return np.asarray(found / sd[:, None] / sd)
 
     @property
     def mean(self) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 from cuspfa._types import Array, BoolArray
 from cuspfa.data.arrays import KEPT
 from cuspfa.data.complete import Prepared
-from cuspfa.data.holes import HoleSource, unrestricted_covariance
+from cuspfa.data.holes import HoleSource
 from cuspfa.posterior.record import FitRecord
 from cuspfa.posterior.variational import Means, ScoreLaw, VariationalPosterior
 from cuspfa.prior import CuspPrior
@@ -35,7 +35,6 @@ def posterior_of(
     counts = None
     if isinstance(source, HoleSource):
         counts = source.seen
-        shared["correlation"] = _correlation(source, fit.best.state)
         if source.original.rows.size <= KEPT:
             shared["rows"] = RowsInMemory(source.original)
     rivals = tuple(
@@ -65,22 +64,6 @@ def record_of(fit: VariationalFit) -> FitRecord:
         run.trace,
         fit.entries,
     )
-
-
-EM_STEPS = 8
-"""From the model's own covariance, which is near."""
-
-
-def _correlation(source: HoleSource, state: State) -> Array | None:
-    """Of data with holes, without a factor model, where that is quick."""
-    mean, noise = state.loadings.mean, 1.0 / state.noise.precision
-    start = mean @ mean.T + np.diag(noise + state.loadings.row_variance)
-    location = state.scores.location(state.loadings)
-    found = unrestricted_covariance(source.data, location, start, EM_STEPS)
-    if found is None:
-        return None
-    sd = np.sqrt(np.diag(found))
-    return np.asarray(found / sd[:, None] / sd)
 
 
 def _laws(state: State, counts: Array | None) -> dict[str, Any]:
