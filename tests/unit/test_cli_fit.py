@@ -435,16 +435,24 @@ def test_in_a_terminal_progress_is_shown_and_small_loadings_are_dimmed(plain_csv
 # --- info, scores, plot ---
 
 
-def test_info(cuspfa, bfi):
+def test_info(cuspfa, bfi, plain_csv):
+    fitted = cuspfa("fit", plain_csv, "-o", "fit.cusp")[1]
+    code, out, err = cuspfa("info", "fit.cusp")
+    assert code == 0
+    assert err == ""
+    assert out.startswith("cuspfa-fit version 1, written by cuspfa")
+    assert "cross-products of the data" in " ".join(out.split())
+    start = fitted.index("factors, all of which")
+    assert fitted[start : fitted.index("Time:")] in out + "\n"
     code, out, err = cuspfa("info", bfi[1])
     assert code == 0
     assert err == ""
     fits_80_columns(out)
-    assert out.startswith("cuspfa-fit version 1, written by cuspfa")
-    assert "cross-products of the data" in " ".join(out.split())
-    fitted = bfi[0].stdout
-    start = fitted.index("factors, 5 of which")
-    assert fitted[start : fitted.index("Time:")] in out + "\n"
+    assert out.startswith("cuspfa-fit version 2, written by cuspfa")
+    assert "correlations of the data" in " ".join(out.split())
+    assert "The data had holes, and their rows are not in the file" in out
+    lines = [re.findall(r"\nE2 .*", text)[0].split("  ") for text in (bfi[0].stdout, out)]
+    assert lines[0][:3] == lines[1][:3]
     with pytest.raises(AssertionError):
         fits_80_columns("x" * 81)
 
@@ -543,7 +551,7 @@ def test_drawn_tables_one_below_the_other(cuspfa):
 
 def test_what_impute_refuses(cuspfa, plain_csv):
     assert cuspfa("fit", plain_csv, "-o", "fit.cusp", "--quiet")[0] == 0
-    assert cuspfa("impute", "fit.cusp", plain_csv)[2].startswith("No hole in no row filled")
+    assert cuspfa("impute", "fit.cusp", plain_csv)[2].startswith("No holes in no rows filled")
     write("some.csv", "abc", answers()[:, :3].tolist())
     for words, message in [
         (["fit.cusp", "some.csv"], "has no column 'd', 'e', 'f', 'g', 'h', which the fit needs"),

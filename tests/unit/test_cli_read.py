@@ -358,7 +358,7 @@ def test_rows_with_holes_are_kept(read):
     chosen = choose(table)
     assert chosen.rows.shape == (40, 5)
     assert np.isnan(chosen.rows[:5, 3]).all()
-    assert chosen.n_lacking == 14
+    assert chosen.n_lacking == 13
     assert chosen.holes == {"d": 5, "e": 10}
 
 
