@@ -16,7 +16,7 @@ import numpy as np
 
 from cuspfa._types import Array, Indices
 from cuspfa.blocks import LoadingsLaw, Noise
-from cuspfa.data.holes import HoleRows, packed, score_covariances
+from cuspfa.data.patterns import HoleRows, packed, score_covariances
 from cuspfa.prior import CuspPrior
 from cuspfa.slabs import Slab
 from cuspfa.sweeps import (

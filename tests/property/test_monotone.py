@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bridge
-from cuspfa.data.holes import HoleRows, HoleSource
+from cuspfa.data.holes import HoleSource
+from cuspfa.data.patterns import HoleRows
 from cuspfa.prior import CuspPrior
 from cuspfa.slabs import GaussianSlab, InverseGammaSlab, LearnedSlab
 from cuspfa.variational.bound import lower_bound

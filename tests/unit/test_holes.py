@@ -8,7 +8,8 @@ from scipy.optimize import approx_fprime
 from cuspfa import CuspFactorAnalysis, CuspPrior, GaussianSlab, LearnedSlab, Variational
 from cuspfa.data.arrays import GramMatrix
 from cuspfa.data.complete import prepare_rows
-from cuspfa.data.holes import HoleRows, HoleSource, prepare_holes
+from cuspfa.data.holes import HoleSource, prepare_holes
+from cuspfa.data.patterns import HoleRows
 from cuspfa.data.source import CompleteSource
 from cuspfa.variational.bound import lower_bound
 from cuspfa.variational.cycle import step_loadings, step_noise, step_scores

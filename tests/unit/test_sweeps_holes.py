@@ -7,7 +7,7 @@ from scipy import stats
 
 from cuspfa import CuspFactorAnalysis, CuspPrior, InverseGammaSlab, datasets
 from cuspfa import sweeps_holes as module
-from cuspfa.data.holes import HoleRows
+from cuspfa.data.patterns import HoleRows
 from cuspfa.sweeps import Chains, Scales
 from cuspfa.sweeps_holes import FilledChains, RowsInMemory, draw_scores, sweep_filled
 

@@ -1,168 +1,28 @@
-"""Data with holes: rows by the pattern of what they have, and the source over them.
+"""The source over data with holes.
 
 Rows with the same holes share their score covariance V = (I + Σ_j τ_j E[λ_jλ_jᵀ])^{-1}, j over the
 columns they have. Sums over what is observed are products with the patterns' 0/1 matrix, K×K
 matrices packed as K(K+1)/2 numbers, a block of rows at a time.
-
-A Gaussian model does not see a rotation of rows with the same holes. Where they are more than
-their columns, they are rotated into one row for their mean and p for the rest, and zeros that
-nothing depends on: what a cycle costs is then a matter of the patterns, not of the rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from copy import copy
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from cuspfa._types import Array, BoolArray, Indices
+from cuspfa._types import Array
 from cuspfa.blocks import LoadingsLaw
 from cuspfa.blocks_holes import HoleLoadings, HoleMoments
 from cuspfa.data.arrays import GramMatrix, RowMatrix
-from cuspfa.data.complete import Prepared, column_scale
+from cuspfa.data.complete import SMALL_GRAM, Prepared, column_scale
+from cuspfa.data.patterns import Block, HoleRows, packed, score_covariances, unpacked
 from cuspfa.data.source import CompleteSource
 from cuspfa.sweeps import Statistics
 
-BLOCK = 1 << 19
-"""Numbers of a block of rows, or of its K×K matrices: 4 MB."""
-STARTS_BY_PAIRS = 1500
-"""Columns up to which starts come from covariances of pairs of columns, in the rows with both."""
 MEAN_STEPS = 4
 """Steps of conjugate gradients for the means; with few holes one or two are enough."""
-
-
-EM_WORK = 4e9
-"""Operations that covariances without a model may take, for measures of fit."""
-
-
-class Block(NamedTuple):
-    """Some patterns, and all rows that have them."""
-
-    rows: Array
-    """(r, p) zero in holes."""
-    ones: Array
-    """(r, 1) what a column of ones is for these rows: 1, unless they were rotated."""
-    seen: Array
-    """(u, p) 1 where a pattern has a value."""
-    of_row: Indices
-    """(r,) pattern of each row, in order."""
-    first: Indices
-    """(u,) first row of each pattern."""
-    sizes: Array
-    """(u,) rows of each pattern that there are in the data."""
-
-    def by_pattern(self, values: Array) -> Array:
-        """Sums over the rows of each pattern."""
-        return values if len(values) == len(self.first) else np.add.reduceat(values, self.first)
-
-    def of_rows(self, values: Array) -> Array:
-        """What a pattern has, for each of its rows."""
-        return values if len(self.of_row) == len(values) else values[self.of_row]
-
-
-class HoleRows:
-    """Rows sorted by pattern, zero in holes."""
-
-    def __init__(self, rows: Array, seen: BoolArray) -> None:
-        """`rows` must be zero where `seen` is not."""
-        keys = np.ascontiguousarray(np.packbits(seen, axis=1))
-        _, first, of_row = np.unique(
-            keys.view(np.dtype((np.void, keys.shape[1]))).ravel(),
-            return_index=True,
-            return_inverse=True,
-        )
-        of_row = of_row.ravel()
-        self.n = len(rows)
-        self.order = np.argsort(of_row, kind="stable")
-        """Which of the given rows each sorted one is."""
-        self.rows = rows[self.order]
-        self.ones = np.ones((len(rows), 1))
-        self.patterns: BoolArray = seen[first]
-        self.sizes = np.bincount(of_row, minlength=len(first))
-        self.starts = np.concatenate([[0], np.cumsum(self.sizes)])
-        """Where the rows of each pattern begin, and the end."""
-        self.counts = np.asarray(self.sizes @ self.patterns.astype(float))
-
-    def rotated(self) -> HoleRows:
-        """The same to a Gaussian model, with at most p + 1 rows for a pattern."""
-        p = self.rows.shape[1]
-        if self.sizes.max() <= p + 1:
-            return self
-        rows, ones = [], []
-        for begin, end in zip(self.starts[:-1], self.starts[1:], strict=True):
-            part, size = self.rows[begin:end], end - begin
-            if size > p + 1:
-                mean = part.mean(axis=0)
-                part = np.vstack([np.sqrt(size) * mean, np.linalg.qr(part - mean, mode="r")])
-            rows.append(part)
-            ones.append(np.ones(size) if size <= p + 1 else np.sqrt(size) * (np.arange(p + 1) == 0))
-        result = copy(self)
-        result.rows, result.ones = np.vstack(rows), np.concatenate(ones)[:, None]
-        result.starts = np.concatenate([[0], np.cumsum([len(part) for part in rows])])
-        return result
-
-    def blocks(self, k: int) -> Iterator[Block]:
-        """As many rows at a time as are worth it for K×K matrices beside them."""
-        p = self.rows.shape[1]
-        most = max(1, BLOCK // max(p, (k + 1) ** 2))
-        begin = 0
-        while begin < len(self.sizes):
-            last = int(np.searchsorted(self.starts, self.starts[begin] + most, side="right")) - 1
-            last = max(last, begin + 1)
-            first = self.starts[begin : last + 1]
-            chosen = slice(first[0], first[-1])
-            yield Block(
-                self.rows[chosen],
-                self.ones[chosen],
-                self.patterns[begin:last].astype(float),
-                np.repeat(np.arange(last - begin), np.diff(first)),
-                first[:-1] - first[0],
-                self.sizes[begin:last].astype(float),
-            )
-            begin = last
-
-
-def packed(matrices: Array) -> Array:
-    """(..., K, K) symmetric matrices as (..., K(K+1)/2)."""
-    upper = np.triu_indices(matrices.shape[-1])
-    return np.asarray(matrices[..., upper[0], upper[1]])
-
-
-def unpacked(numbers: Array, k: int) -> Array:
-    """And back."""
-    place = np.empty((k, k), dtype=np.intp)
-    upper = np.triu_indices(k)
-    place[upper] = place[upper[::-1]] = np.arange(len(upper[0]))
-    return np.asarray(numbers[..., place])
-
-
-def score_covariances(seen: Array, signal: Array, k: int) -> tuple[Array, Array]:
-    """V = (I + Σ_j E_j)^{-1} of each pattern (u, K, K) and log|V| (u,), E_j packed in `signal`."""
-    precision = unpacked(seen @ signal, k)
-    precision[:, np.arange(k), np.arange(k)] += 1.0
-    covariance, log_det = _inverses(np.ascontiguousarray(precision.transpose(1, 2, 0)))
-    return np.ascontiguousarray(covariance.transpose(2, 0, 1)), -log_det
-
-
-def _inverses(a: Array) -> tuple[Array, Array]:
-    """Of symmetric positive definite matrices (K, K, u), in place, and their log-determinants.
-
-    Sweeps over the pivots, all matrices together: LAPACK takes twice as long for many small ones.
-    """
-    log_det = np.zeros(a.shape[2])
-    for h in range(len(a)):
-        pivot = a[h, h].copy()
-        log_det += np.log(pivot)
-        row = a[h] / pivot
-        column = a[:, h].copy()
-        column[h] = 0.0
-        a -= column[:, None] * row
-        a[:, h] = -column / pivot
-        a[h] = row
-        a[h, h] = 1.0 / pivot
-    return a, log_det
 
 
 def prepare_holes(rows: Any, *, scaling: str, flat_mean: bool) -> Prepared:
@@ -202,11 +62,29 @@ class HoleSource:
 
     def inactive_scores(self, signal: Array) -> tuple[Array, float]:
         """One variance for each pattern; its sum over the rows that have a column, over n."""
-        data = self.data
-        v = 1.0 / (1.0 + data.patterns @ signal)
-        sums = (data.sizes * v) @ data.patterns.astype(float)
-        term = 0.5 * self._part * float(data.sizes @ (np.log(v) + 1.0 - v))
+        sums, term = np.zeros(self.p), 0.0
+        for block in self.data.blocks(0):
+            v = 1.0 / (1.0 + block.seen @ signal)
+            sums += (block.sizes * v) @ block.seen
+            term += 0.5 * self._part * float(block.sizes @ (np.log(v) + 1.0 - v))
         return np.asarray(self._part * sums / self.n), term
+
+    def _each(
+        self, signal: Array, weights: Array, pull: Array | None = None
+    ) -> Iterator[tuple[Block, Array, Array, Array, Array]]:
+        """By blocks: Σ_j τ_j y_ij λ_j, the scores' means m_i, and V and log|V| of patterns.
+
+        `signal` (p, K(K+1)/2) is τ_j E[λ_jλ_jᵀ] packed, `weights` (p, K) τ_j E[λ_j], and `pull`
+        (p, K) what the columns' own means add.
+        """
+        k = weights.shape[1]
+        for block in self.data.blocks(k):
+            covariance, log_dets = score_covariances(block.seen, signal, k)
+            towards = block.rows @ weights
+            if pull is not None:
+                towards += block.ones * block.of_rows(block.seen @ pull)
+            scores = (block.of_rows(covariance) @ towards[:, :, None])[:, :, 0]
+            yield block, towards, scores, covariance, log_dets
 
     def expect_scores(self, loadings: LoadingsLaw, noise_precision: Array) -> HoleMoments:
         """Step 3, given the columns' means as q(λ_j) has them: m_i = V_i Σ_j τ_j(…)."""
@@ -219,10 +97,7 @@ class HoleSource:
         upper = np.triu_indices(k)
         cross, sums, by_column = np.zeros((p, k)), np.zeros((p, k)), np.zeros_like(signal)
         total, spread, mean, log_det = np.zeros((k, k)), np.zeros(len(upper[0])), np.zeros(k), 0.0
-        for block in self.data.blocks(k):
-            covariance, log_dets = score_covariances(block.seen, signal, k)
-            towards = block.rows @ weights + block.ones * block.of_rows(block.seen @ pull)
-            scores = (block.of_rows(covariance) @ towards[:, :, None])[:, :, 0]
+        for block, _, scores, covariance, log_dets in self._each(signal, weights, pull):
             own = self._part * block.sizes[:, None] * packed(covariance)
             products = block.by_pattern(scores[:, upper[0]] * scores[:, upper[1]])
             cross += block.rows.T @ scores
@@ -266,10 +141,7 @@ class HoleSource:
         own = packed((scaled / self.seen[:, None])[:, :, None] * loadings[:, None, :])
         kept: list[Array] = []
         explained, cross, trace = 0.0, np.zeros((p, k)), 0.0
-        for block in self.data.blocks(k):
-            covariance, log_dets = score_covariances(block.seen, signal, k)
-            towards = block.rows @ scaled
-            scores = (block.of_rows(covariance) @ towards[:, :, None])[:, :, 0]
+        for block, towards, scores, covariance, log_dets in self._each(signal, scaled):
             explained += float(np.sum(towards * scores))
             value += 0.5 * float(block.sizes @ log_dets)
             if not self._flat:
@@ -318,50 +190,48 @@ class HoleSource:
         *,
         near: Array | None = None,
     ) -> tuple[Array, Array]:
-        """Of covariances of pairs, or of the rows with zeros in holes: good enough for starts."""
-        if self._start is None:
-            self._start = self._pairs() if self.p <= STARTS_BY_PAIRS else self._filled()
-        return self._start.leading(k, noise_variance, rng, near=near)
+        """Of rows with zeros in holes, or completed by the loadings that are near.
 
-    def _pairs(self) -> CompleteSource:
-        data = self.data
-        seen = data.patterns.astype(float)
-        together = np.maximum(seen.T @ (data.sizes[:, None] * seen), 1.0)
-        gram = data.rows.T @ data.rows
-        return CompleteSource(GramMatrix(gram * (data.n / together), self.n))
+        Zeros make signal smaller, and noise no larger than it is; so the first look sees too few
+        directions rather than too many. With loadings at hand holes have their expected values.
+        """
+        if near is None or not near.shape[1]:
+            if self._start is None:
+                self._start = self._completed(None, noise_variance)
+            return self._start.leading(k, noise_variance, rng)
+        return self._completed(near, noise_variance).leading(k, noise_variance, rng, near=near)
 
-    def _filled(self) -> CompleteSource:
-        rows = self.data.rows * np.sqrt(self.data.n / self.seen)
-        return CompleteSource(RowMatrix(rows, self.n))
+    def _completed(self, near: Array | None, noise_variance: Array) -> CompleteSource:
+        """Rows with their fitted values, and what is left of those seen, as if all were seen."""
+        stretch = np.sqrt(self.data.n / self.seen)
+        small = self.p <= SMALL_GRAM
+        gram, rows = np.zeros((self.p, self.p) if small else (0, 0)), []
+        for part in self._filled(stretch, near, noise_variance):
+            if small:
+                gram += part.T @ part
+            else:
+                rows.append(part)
+        if small:
+            return CompleteSource(GramMatrix(gram, self.n))
+        return CompleteSource(RowMatrix(np.vstack(rows), self.n))
 
-
-def unrestricted_covariance(
-    data: HoleRows, mean: Array, covariance: Array, steps: int
-) -> Array | None:
-    """(p, p) by steps of EM for a normal law without factors, from where a model has it.
-
-    None where that would take long: each pattern takes a matrix of its own.
-    """
-    p = data.rows.shape[1]
-    if len(data.patterns) * float(p) ** 3 * steps > EM_WORK:
-        return None
-    for _ in range(steps):
-        sums, products = np.zeros(p), np.zeros((p, p))
-        for u, seen in enumerate(data.patterns):
-            chosen = slice(data.starts[u], data.starts[u + 1])
-            rows, ones, hole = data.rows[chosen].copy(), data.ones[chosen], ~seen
-            if hole.any():
-                weights = np.linalg.solve(
-                    covariance[np.ix_(seen, seen)], covariance[np.ix_(seen, hole)]
-                )
-                rows[:, hole] = ones * mean[hole] + (rows[:, seen] - ones * mean[seen]) @ weights
-                left = covariance[np.ix_(hole, hole)] - covariance[np.ix_(hole, seen)] @ weights
-                products[np.ix_(hole, hole)] += data.sizes[u] * left
-            sums += np.sum(ones * rows, axis=0)
-            products += rows.T @ rows
-        mean = sums / data.n
-        covariance = products / data.n - np.outer(mean, mean)
-    return covariance
+    def _filled(self, stretch: Array, near: Array | None, noise_variance: Array) -> Iterator[Array]:
+        """Such rows, by blocks; without holes they are the rows themselves."""
+        if near is None:
+            yield from (block.rows * stretch for block in self.data.blocks(0))
+            return
+        scaled = near / noise_variance[:, None]
+        signal = packed(scaled[:, :, None] * near[:, None, :])
+        sums, mean = np.zeros_like(near), np.zeros(near.shape[1])
+        for block, _, scores, _, _ in self._each(signal, scaled):
+            level = block.ones * scores
+            sums += block.seen.T @ block.by_pattern(level)
+            mean += level.sum(axis=0)
+        off = np.sum(near * sums, axis=1) / self.seen  # fitted values, centred as the data are
+        for block, _, scores, _, _ in self._each(signal, scaled):
+            fitted = scores @ near.T
+            left = (block.rows - fitted + block.ones * off) * block.of_rows(block.seen)
+            yield fitted - block.ones * (near @ (mean / self.data.n)) + stretch * left
 
 
 def _largest(information: Any, likely: Any, slope: Array) -> float:

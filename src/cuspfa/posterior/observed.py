@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cuspfa._types import Array, BoolArray, Indices
-from cuspfa.data.holes import Block, HoleRows, packed, score_covariances
+from cuspfa.data.patterns import Block, HoleRows, packed, score_covariances
 from cuspfa.errors import DataError
 from cuspfa.posterior.draws import Draws
 from cuspfa.posterior.predict import LOG_2PI, MarginalGaussian

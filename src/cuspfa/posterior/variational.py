@@ -11,7 +11,7 @@ from cuspfa._checks import generator, must_be, whole
 from cuspfa._threads import one_blas_thread
 from cuspfa._types import Array, RandomState
 from cuspfa.blocks import LoadingsLaw, Noise
-from cuspfa.data.holes import unrestricted_covariance
+from cuspfa.data.patterns import unrestricted_covariance
 from cuspfa.errors import InputError
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.draws import Draws
