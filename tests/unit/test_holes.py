@@ -1,16 +1,28 @@
 """The engine for data with holes: against the complete engine, a literal one, and dense laws."""
 
+import re
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import approx_fprime
 
-from cuspfa import CuspFactorAnalysis, CuspPrior, GaussianSlab, LearnedSlab, Variational
+from cuspfa import (
+    CuspFactorAnalysis,
+    CuspPrior,
+    GaussianSlab,
+    LearnedSlab,
+    Variational,
+    _remarks,
+    datasets,
+)
+from cuspfa._remarks import before_holes
 from cuspfa.data.arrays import GramMatrix
 from cuspfa.data.complete import prepare_rows
 from cuspfa.data.holes import HoleSource, prepare_holes
 from cuspfa.data.patterns import HoleRows
 from cuspfa.data.source import CompleteSource
+from cuspfa.errors import CuspWarning
 from cuspfa.variational.bound import lower_bound
 from cuspfa.variational.cycle import step_loadings, step_noise, step_scores
 from cuspfa.variational.fit import cycle
@@ -262,3 +274,62 @@ def test_order_of_rows_does_not_matter():
     one, other = (CuspFactorAnalysis(n_factors=2).fit(x) for x in (y, y[order]))
     assert_allclose(one.lower_bound_, other.lower_bound_, rtol=1e-9)
     assert_allclose(one.transform(y)[order], other.transform(y[order]), atol=1e-6)
+
+
+def test_rows_of_one_pattern_may_be_rotated():
+    y = np.vstack([with_holes(12, 5, 2), rows_of(30, 5, 2), with_holes(40, 5, 2, 0.0)])
+    y = oracle.centred(y)
+    source = source_of(y)
+    assert len(source.data.rows) < len(y)
+    plain = source_of(y)
+    plain.data = plain.original
+    prior = CuspPrior()
+    state = draw_start(source, prior, 6, np.random.default_rng(0), 2)
+    state = cycle(cycle(state, source, prior), source, prior)
+    one, other = (
+        home.expect_scores(state.loadings, state.noise.precision) for home in (source, plain)
+    )
+    for a, b in zip(one, other, strict=True):
+        assert_allclose(a, b, rtol=1e-9, atol=1e-9)
+    values = [home.log_likelihood(state.loadings.mean, np.ones(5)) for home in (source, plain)]
+    assert_allclose(*values, rtol=1e-10)
+    near = state.loadings.mean
+    spectra = [
+        home.leading(3, np.ones(5), np.random.default_rng(0), near=near)[0]
+        for home in (source, plain)
+    ]
+    assert_allclose(*spectra, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("n", "p"), [(40, 200), (30, 1600)])
+def test_starts_of_wide_data_see_no_more_directions_than_there_are(n, p):
+    """Covariances of pairs would show noise as signal, and the search would try them all."""
+    x = datasets.simulate(n, p, 2, random_state=0).X
+    x[np.random.default_rng(0).random(x.shape) < 0.15] = np.nan
+    model = CuspFactorAnalysis(random_state=0).fit(x)
+    assert model.n_factors_ == 2
+    assert len(model.search_) < 9
+
+
+def test_a_long_fit_is_announced():
+    assert before_holes(2800, 2600, 25, None) is None
+    said = before_holes(100_000, 100_000, 100, None)
+    assert "100000 different patterns" in said
+    assert re.search(r"about 0\.\d s a cycle and \d+ minutes in all", said)
+    assert "n_factors given" in said
+    assert "n_factors given" not in before_holes(100_000, 100_000, 300, 20)
+    assert before_holes(100_000, 12, 25, None) is None  # few patterns
+
+
+def test_the_announcement_is_a_warning_before_the_fit(monkeypatch):
+    monkeypatch.setattr(_remarks, "SPEED", 1.0)
+
+    def stop(*args, **settings):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Variational, "infer", stop)
+    with (
+        pytest.warns(CuspWarning, match="With missing values in 6 columns"),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        CuspFactorAnalysis().fit(with_holes(40, 6, 2))
