@@ -86,7 +86,7 @@ def test_the_whole_search_is_equal_where_nothing_is_missing():
     found = []
     for prepare in (prepare_rows, prepare_holes):
         prepared = prepare(x, scaling="columns", flat_mean=True)
-        fit = Variational().infer(
+        fit = Variational(score="collapsed").infer(
             prepared.source, CuspPrior(), n_factors=None, rng=np.random.default_rng(0)
         )
         found.append(fit)
