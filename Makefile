@@ -44,7 +44,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks $(SECTIONS)
 
 calibration: $(VENV)/.dev
-	$(BIN)/python -m benchmarks optimum heldout defaults noise coverage count misfit
+	$(BIN)/python -m benchmarks optimum heldout defaults noise coverage missing count misfit
 
 figures: $(VENV)/.app
 	$(BIN)/python docs/figures/make.py

@@ -15,9 +15,9 @@ from cuspfa._types import Array, RandomState
 from cuspfa.data.checks import Table, check_columns, check_rows, column_names
 from cuspfa.data.names import check_same_names, check_same_width
 from cuspfa.errors import DataError
+from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.observed import ObservedRows
 from cuspfa.posterior.predict import MarginalGaussian
-from cuspfa.posterior.variational import VariationalPosterior
 
 
 class FactorScores(NamedTuple):
@@ -37,7 +37,7 @@ class NewRows(TransformerMixin):  # type: ignore[misc]
     noise_variance_: Array
     mean_: Array
     n_features_in_: int
-    posterior_: VariationalPosterior
+    posterior_: Posterior
 
     def transform(self, X: Any) -> Array:
         """Factor scores: E[η | y] of each row, given the expected loadings and noise.

@@ -26,6 +26,7 @@ from cuspfa.data.moments import Moments
 from cuspfa.data.names import text_names
 from cuspfa.errors import DataError
 from cuspfa.posterior.axes import principal_axes
+from cuspfa.posterior.variational import VariationalPosterior
 from cuspfa.prior import CuspPrior
 from cuspfa.variational.method import Variational, VariationalFit
 from cuspfa.variational.result import posterior_of, record_of
@@ -104,6 +105,8 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
     >>> model.get_covariance().shape
     (10, 10)
     """
+
+    posterior_: VariationalPosterior
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_factors": [StrOptions({"auto"}), Interval(Integral, 0, None, closed="left")],

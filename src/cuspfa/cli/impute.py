@@ -15,6 +15,7 @@ from cuspfa.cli.read import Table, read_table
 from cuspfa.cli.scores import as_csv, check_output, law_of, matched, separator_of, write
 from cuspfa.cli.show import Page, count
 from cuspfa.errors import InputError
+from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.observed import ObservedRows
 from cuspfa.posterior.variational import VariationalPosterior
 
@@ -40,8 +41,6 @@ def write_imputed(
     if seed < 0:
         raise InputError(f"--seed must be a whole number not below 0. Got {seed} instead.")
     posterior = load_fit(fit)
-    if draws is not None and not isinstance(posterior, VariationalPosterior):
-        raise InputError(f"--draws: {str(fit)!r} holds no variational fit.")
     table = read_table(data, id_column=id_column)
     rows = matched(posterior, table)
     names = posterior.names or [f"x{j}" for j in range(1, rows.shape[1] + 1)]
@@ -55,7 +54,6 @@ def write_imputed(
                 names = [*names, *(f"{name}_std" for name in names)]
             text = as_csv(names, values, table, separator_of(output))
         else:
-            assert isinstance(posterior, VariationalPosterior)
             drawn = _drawn(posterior, observed, draws, seed)
             text = _stacked(names, drawn, table, separator_of(output))
     write(text, output)
@@ -77,13 +75,11 @@ def write_imputed(
         page.console.print(f"Written {what} to {output}", soft_wrap=True, markup=False)
 
 
-def _exact(posterior: object) -> bool:
-    return isinstance(posterior, VariationalPosterior) and posterior.statistics is not None
+def _exact(posterior: Posterior) -> bool:
+    return not isinstance(posterior, VariationalPosterior) or posterior.statistics is not None
 
 
-def _drawn(
-    posterior: VariationalPosterior, observed: ObservedRows, draws: int, seed: int
-) -> Iterator[Array]:
+def _drawn(posterior: Posterior, observed: ObservedRows, draws: int, seed: int) -> Iterator[Array]:
     rng = np.random.default_rng(seed)
     parameters = posterior.draw(draws, random_state=rng)
     return observed.draw(parameters, posterior.draw_means(parameters, rng), rng)

@@ -75,6 +75,23 @@ class Posterior(ABC):
         """Draws of loadings and noise variances."""
 
     @property
+    def column_counts(self) -> Array:
+        """(p,) values that each column has: all rows, unless some are missing."""
+        return np.full(len(self.noise_variance), float(self.n_rows))
+
+    def draw_means(self, draws: Draws, rng: np.random.Generator) -> Array:
+        """Column means of each draw, (n_draws, p): those drawn with it, or given the rest of it.
+
+        Without holes, N(ȳ, Ω/n); with holes N(E, D^{-1/2}ΩD^{-1/2}), D the numbers of values.
+        """
+        if draws.mean is not None:
+            return draws.mean
+        size, p, k = draws.loadings.shape
+        shift = draws.loadings @ rng.standard_normal((size, k, 1))
+        noise = np.sqrt(draws.noise_variance) * rng.standard_normal((size, p))
+        return np.asarray(self.mean + (shift[:, :, 0] + noise) / np.sqrt(self.column_counts))
+
+    @property
     def covariance(self) -> Array:
         """E[Ω], (p, p)."""
         mean = self.mean_loadings

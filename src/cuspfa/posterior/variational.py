@@ -194,6 +194,11 @@ class VariationalPosterior(Posterior):
         return self.center if self.means is None else self.center + self.scale * self.means.location
 
     @property
+    def column_counts(self) -> Array:
+        """(p,) values that each column has."""
+        return super().column_counts if self.means is None else self.means.counts
+
+    @property
     def mean_loadings(self) -> Array:
         """E[Λ], (p, K), in the user's units."""
         return self.scale[:, None] * self.loadings.mean
@@ -273,19 +278,6 @@ class VariationalPosterior(Posterior):
             else:
                 self._draw_by_sweeps(draws, number, rng)
         return draws
-
-    def draw_means(self, draws: Draws, rng: np.random.Generator) -> Array:
-        """Column means of each draw, (n_draws, p): those drawn with it, or given the rest of it.
-
-        Without holes, N(ȳ, Ω/n); with holes N(E, D^{-1/2}ΩD^{-1/2}), D the numbers of values.
-        """
-        if draws.mean is not None:
-            return draws.mean
-        counts = np.full(len(self.scale), self.n_rows) if self.means is None else self.means.counts
-        size, p, k = draws.loadings.shape
-        shift = draws.loadings @ rng.standard_normal((size, k, 1))
-        noise = np.sqrt(draws.noise_variance) * rng.standard_normal((size, p))
-        return np.asarray(self.mean + (shift[:, :, 0] + noise) / np.sqrt(counts))
 
     def _draw_mixed(self, size: int, rng: np.random.Generator, **settings: Any) -> Draws:
         parts = (self, *self.rivals)
