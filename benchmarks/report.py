@@ -20,6 +20,7 @@ ORDER = (
     "heldout",
     "crossval",
     "coverage",
+    "missing",
     "count",
     "alignment",
     "draws",

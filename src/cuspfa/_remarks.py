@@ -15,6 +15,11 @@ from cuspfa.variational.method import Variational
 if TYPE_CHECKING:
     from cuspfa.estimator import CuspFactorAnalysis
 
+LONG, SPEED = 60.0, 2e9
+"""Seconds from which on a fit to data with holes is worth a word before it begins, and the
+multiplications a second that they are reckoned by."""
+CYCLES = (40, 300)
+"""Cycles of a fit, with the number of factors given and not."""
 EMPTY = 1e-10
 """A factor with a smaller share of the variance than this has no loadings worth the name."""
 
@@ -39,6 +44,21 @@ def tell(
     parts = [part for part in (concern, number, ending) if part is not None]
     if parts:
         warn(" ".join(parts), CuspWarning if ending is None else ConvergenceWarning)
+
+
+def before_holes(rows: int, patterns: int, columns: int, n_factors: int | None) -> str | None:
+    """What a fit to data with holes will take, if that is long; to be said before it begins."""
+    k = 10 if n_factors is None else n_factors
+    each = ((rows * k + patterns * k**2 / 2) * columns + 3.0 * patterns * k**3) / SPEED
+    total = each * CYCLES[n_factors is None]
+    if total < LONG:
+        return None
+    advice = "n_factors given takes a tenth of it; " if n_factors is None else ""
+    return (
+        f"With missing values in {columns} columns and {patterns} different patterns of them this "
+        f"fit takes about {each:.1g} s a cycle and {max(total / 60, 1):.0f} minutes in all. "
+        f"{advice}method=Variational(callback=print) shows how it goes on."
+    )
 
 
 def _found(model: CuspFactorAnalysis, method: Variational) -> str | None:

@@ -86,7 +86,7 @@ def fit(
     model._fit_rows(rows, genes)
     loadings = np.zeros((adata.n_vars, model.n_factors_))
     loadings[used] = model.loadings_
-    adata.obsm["X_cusp"] = model._marginal().scores(check_rows(rows).rows)
+    adata.obsm["X_cusp"] = model._scores(check_rows(rows, holes=True))
     adata.varm["cusp_loadings"] = loadings
     adata.uns["cusp"] = {
         "n_factors": model.n_factors_,

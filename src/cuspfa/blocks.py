@@ -9,12 +9,13 @@ T^{-1/2} M T^{-1/2} = U diag(d) Uᵀ serves them all: with F = T^{-1/2} U,
 
     V_j = F diag(q_j) Fᵀ,   q_jk = 1 / (1 + τ_j d_k).
 
-There is no p×H×H array.
+There is no p×H×H array. With holes in the data the columns see different rows and have laws of
+their own, in `blocks_holes.py`; engines see both through the two protocols here.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from scipy.special import digamma, gammaln
@@ -23,8 +24,90 @@ from cuspfa._types import Array, BoolArray
 from cuspfa.prior import CuspPrior
 
 
+class LoadingsLaw(Protocol):
+    """q(λ_j) = N(μ_j, V_j), j = 1..p, however the V_j are held."""
+
+    @property
+    def mean(self) -> Array:
+        """(p, K) μ_j in rows."""
+
+    @property
+    def log_det(self) -> float:
+        """Σ_j log|V_j|."""
+
+    @property
+    def column_energy(self) -> Array:
+        """(K,) E‖λ_·h‖²."""
+
+    @property
+    def row_variance(self) -> Array:
+        """(p,) tr V_j, what E[λ_jᵀλ_j] has above μ_jᵀμ_j."""
+
+    @property
+    def directions(self) -> int:
+        """How many standard normal numbers make up the deviations of a row."""
+
+    def covariances(self) -> Array:
+        """(p, K, K) V_j."""
+
+    def traces(self, second: Array) -> Array:
+        """(p,) tr(V_j M)."""
+
+    def weighted_gram(self, weights: Array) -> Array:
+        """Σ_j w_j E[λ_j λ_jᵀ], (K, K)."""
+
+    def deviations(self, z: Array) -> Array:
+        """Λ − E[Λ], (..., p, K), of standard normal numbers (..., p, directions)."""
+
+    def whitened(self, delta: Array) -> Array:
+        """V_j^{-1} δ_j in rows, (..., p, K)."""
+
+    def metric(self) -> Array:
+        """Σ_j (Xᵀμ_j)ᵀ V_j^{-1} (Yᵀμ_j) as a K²×K² matrix over vec(X), vec(Y) (row-major)."""
+
+    def only(self, columns: BoolArray) -> LoadingsLaw:
+        """The marginal law of some columns of Λ (mask over K); without its log-determinant."""
+
+    def rotated(self, r_inverse: Array, log_det_r: float) -> LoadingsLaw:
+        """The law of R^{-T}λ_j, which leaves Λη as it was when η becomes Rη."""
+
+    def widened(self, times: float) -> LoadingsLaw:
+        """The same with all covariances multiplied."""
+
+
+class KnownScores(Protocol):
+    """What loadings, noise and bound may know of the scores, and what follows for the loadings."""
+
+    @property
+    def n(self) -> float:
+        """The number of rows the likelihood counts."""
+
+    @property
+    def log_det(self) -> float:
+        """Σ_i log|V_i| over these."""
+
+    @property
+    def total(self) -> Array:
+        """(K, K) Σ_i E[η_i η_iᵀ] over these."""
+
+    def covariance(self, loadings: LoadingsLaw, noise_precision: Array) -> Array:
+        """(K, K) the V_i that follow from these loadings and noise, or their mean."""
+
+    def location(self, loadings: LoadingsLaw) -> Array:
+        """(p,) E[mean of column j], as a difference to the mean of what was observed."""
+
+    def best_loadings(self, prior_precision: Array, noise_precision: Array) -> LoadingsLaw:
+        """Best q(Λ) with the others fixed (step 1)."""
+
+    def expected_rss(self, loadings: LoadingsLaw, squares: Array) -> Array:
+        """(p,) E Σ_i (y_ij − λ_jᵀη_i)², from s_j = Σ_i y_ij²."""
+
+    def rotated(self, r: Array, log_det_r: float) -> KnownScores:
+        """The moments of Rη."""
+
+
 class ScoreMoments(NamedTuple):
-    """All that loadings, noise and bound may know of the scores η_i ~ N(m_i, V_i)."""
+    """Of complete data: all that loadings, noise and bound may know of η_i ~ N(m_i, V_i)."""
 
     cross: Array
     """(p, H) Σ_i y_ij E[η_i]."""
@@ -34,6 +117,29 @@ class ScoreMoments(NamedTuple):
     """Σ_i log|V_i|."""
     n: float
     """The number of rows the likelihood counts."""
+
+    @property
+    def total(self) -> Array:
+        """(H, H) the same as `second`: every column sees all rows."""
+        return self.second
+
+    def covariance(self, loadings: LoadingsLaw, noise_precision: Array) -> Array:
+        """(H, H) V, the same for all rows."""
+        precision = loadings.weighted_gram(noise_precision)
+        precision[np.diag_indices_from(precision)] += 1.0
+        return np.asarray(np.linalg.inv(precision))
+
+    def location(self, loadings: LoadingsLaw) -> Array:
+        """(p,) zero: all columns see the same rows."""
+        return np.zeros(len(self.cross))
+
+    def best_loadings(self, prior_precision: Array, noise_precision: Array) -> Loadings:
+        """Best q(Λ) with the others fixed (step 1)."""
+        return update_loadings(prior_precision, noise_precision, self)
+
+    def expected_rss(self, loadings: LoadingsLaw, squares: Array) -> Array:
+        """(p,) E Σ_i (y_ij − λ_jᵀη_i)²."""
+        return expected_rss(loadings, self, squares)
 
     def rotated(self, r: Array, log_det_r: float) -> ScoreMoments:
         """The moments of Rη."""
@@ -71,6 +177,35 @@ class Loadings(NamedTuple):
         """(p,) tr V_j, what E[λ_jᵀλ_j] has above μ_jᵀμ_j."""
         return np.asarray(self.spread @ np.sum(self.basis**2, axis=0))
 
+    @property
+    def directions(self) -> int:
+        """The columns of the basis; more than K after `only`."""
+        return int(self.basis.shape[1])
+
+    def covariances(self) -> Array:
+        """(p, K, K) V_j."""
+        return np.asarray((self.basis * self.spread[:, None, :]) @ self.basis.T)
+
+    def traces(self, second: Array) -> Array:
+        """(p,) tr(V_j M)."""
+        return np.asarray(self.spread @ np.sum(self.basis * (second @ self.basis), axis=0))
+
+    def deviations(self, z: Array) -> Array:
+        """Λ − E[Λ], (..., p, K), of standard normal numbers (..., p, directions)."""
+        return np.asarray((z * np.sqrt(self.spread)) @ self.basis.T)
+
+    def whitened(self, delta: Array) -> Array:
+        """V_j^{-1} δ_j in rows, (..., p, K)."""
+        inverse = np.linalg.inv(self.basis)
+        return np.asarray(((delta @ inverse.T) / self.spread) @ inverse)
+
+    def metric(self) -> Array:
+        """As V_j^{-1} = T + τ_j M for all rows: a sum of two Kronecker products."""
+        mean, inverse = self.mean, np.linalg.inv(self.basis)
+        t, m = inverse.T @ inverse, (inverse.T * self.eigenvalues) @ inverse
+        weighted = mean.T @ (self.weights[:, None] * mean)
+        return np.asarray(np.kron(mean.T @ mean, t) + np.kron(weighted, m))
+
     def weighted_gram(self, weights: Array) -> Array:
         """Σ_j w_j E[λ_j λ_jᵀ], (K, K)."""
         spread = (self.basis * (weights @ self.spread)) @ self.basis.T
@@ -89,6 +224,11 @@ class Loadings(NamedTuple):
             basis=r_inverse.T @ self.basis,
             log_det=self.log_det - 2 * len(self.mean) * log_det_r,
         )
+
+    def widened(self, times: float) -> Loadings:
+        """The same with all covariances multiplied."""
+        log_det = self.log_det + self.mean.size * float(np.log(times))
+        return self._replace(basis=np.sqrt(times) * self.basis, log_det=log_det)
 
 
 class Noise(NamedTuple):
@@ -133,19 +273,18 @@ def update_loadings(
     return Loadings(mean, basis, noise_precision, d, log_det)
 
 
-def expected_rss(loadings: Loadings, scores: ScoreMoments, squares: Array) -> Array:
+def expected_rss(loadings: LoadingsLaw, scores: ScoreMoments, squares: Array) -> Array:
     """(p,) E Σ_i (y_ij − λ_jᵀη_i)², from s_j = Σ_i y_ij²."""
-    m, basis = scores.second, loadings.basis
+    m = scores.second
     fitted = np.sum(loadings.mean * (loadings.mean @ m - 2.0 * scores.cross), axis=1)
-    spread = loadings.spread @ np.sum(basis * (m @ basis), axis=0)
-    return np.asarray(squares + fitted + spread)
+    return np.asarray(squares + fitted + loadings.traces(m))
 
 
 def update_noise(
-    loadings: Loadings, scores: ScoreMoments, squares: Array, counts: Array, prior: CuspPrior
+    loadings: LoadingsLaw, scores: KnownScores, squares: Array, counts: Array, prior: CuspPrior
 ) -> Noise:
     """Best q(σ²) with the others fixed (step 2)."""
-    rss = expected_rss(loadings, scores, squares)
+    rss = scores.expected_rss(loadings, squares)
     return Noise(prior.noise_shape + counts / 2, prior.noise_rate + rss / 2)
 
 

@@ -127,7 +127,7 @@ def _fitted_rows(model: Any, X: Any) -> Array:
     if not isinstance(model, CuspFactorAnalysis):
         raise must_be("model", "a fitted CuspFactorAnalysis", model)
     check_is_fitted(model)
-    table = check_table(X)
+    table = check_table(X, holes=True)
     if issparse(table.rows):
         raise DataError(
             "X must be dense, for outlying rows are looked for in it. Got a sparse matrix instead: "
@@ -142,8 +142,9 @@ def _fitted_rows(model: Any, X: Any) -> Array:
         raise DataError(
             f"X must be the rows that the model was fitted to. Got {len(rows)} rows instead of {n}."
         )
-    shift = np.abs(rows.mean(axis=0) - model.mean_)
-    if np.any(shift > 1e-6 * (rows.std(axis=0) + np.abs(model.mean_))):
+    known = model.posterior_.center  # the means of what was observed
+    shift = np.abs(np.nanmean(rows, axis=0) - known)
+    if np.any(shift > 1e-6 * (np.nanstd(rows, axis=0) + np.abs(known))):
         raise DataError(
             "X must be the rows that the model was fitted to. Got other means in column "
             f"{int(np.argmax(shift))} than the model has in mean_: fit it to X first."
@@ -218,14 +219,15 @@ def skewed_items(rows: Array) -> tuple[Indices, Array]:
     """
     few = [j for j in range(rows.shape[1]) if _few_values(rows[:, j])]
     chosen = np.array(few, dtype=np.intp)
-    centred = rows[:, chosen] - rows[:, chosen].mean(axis=0)
-    spread = np.sqrt(np.mean(centred**2, axis=0))
-    skewness = np.mean((centred / spread) ** 3, axis=0)
+    centred = rows[:, chosen] - np.nanmean(rows[:, chosen], axis=0)
+    spread = np.sqrt(np.nanmean(centred**2, axis=0))
+    skewness = np.nanmean((centred / spread) ** 3, axis=0)
     large = np.abs(skewness) > SKEWED
     return chosen[large], skewness[large]
 
 
 def _few_values(column: Array) -> bool:
+    column = column[~np.isnan(column)]
     # A look at some rows spares the sorting of columns that are clearly continuous.
     return len(np.unique(column[:100])) <= FEW_VALUES and len(np.unique(column)) <= FEW_VALUES
 
@@ -395,7 +397,9 @@ def _distances(fitted: CuspFactorAnalysis, scores: Array, inside: BoolArray) -> 
 
 
 def _outlying_finding(model: CuspFactorAnalysis, rows: Array) -> list[Finding]:
-    worst = outlying_rows(rows)
+    # Holes filled from the model's own law leave the distances of usual rows as usual as they are.
+    holes = bool(np.isnan(rows).any())
+    worst = outlying_rows(model._filled(rows) if holes else rows)
     if not len(worst):
         return []
     n = len(rows)
@@ -454,7 +458,8 @@ def _doublet_findings(
     findings = []
     for pair in doublets(principal_axes(model.posterior_.standard_loadings)):
         first, second = (names[j] for j in pair)
-        correlation = float(np.corrcoef(rows[:, pair[0]], rows[:, pair[1]])[0, 1])
+        both = rows[:, pair][~np.isnan(rows[:, pair]).any(axis=1)]
+        correlation = float(np.corrcoef(both[:, 0], both[:, 1])[0, 1])
         without = _number_without(model, np.delete(rows, pair[1], axis=1))
         message = (
             f"{first} and {second} have a factor to themselves; they correlate {correlation:+.2f}."

@@ -19,11 +19,14 @@ from cuspfa._notebook import with_result
 from cuspfa._parameters import check_parameters
 from cuspfa._threads import one_blas_thread
 from cuspfa._types import RandomState
+from cuspfa._warn import warn
 from cuspfa.data.checks import check_table, nearly_constant
 from cuspfa.data.complete import Prepared, prepare_moments, prepare_rows
+from cuspfa.data.holes import HoleSource, prepare_holes
 from cuspfa.data.moments import Moments
 from cuspfa.data.names import text_names
 from cuspfa.errors import DataError
+from cuspfa.posterior.variational import VariationalPosterior
 from cuspfa.prior import CuspPrior
 from cuspfa.rotation import METHODS, Rotation, as_rotation
 from cuspfa.variational.method import Variational, VariationalFit
@@ -97,7 +100,7 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
         The part of each variable's expected variance that mean loadings do not explain, in the
         user's units.
     mean_ : ndarray (p,)
-        Sample means.
+        Sample means; with missing values, the posterior means of the columns' means.
     posterior_ : VariationalPosterior
         The fitted distribution, for draws.
     status_, converged_, n_iter_
@@ -115,6 +118,8 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
     >>> model.get_covariance().shape
     (10, 10)
     """
+
+    posterior_: VariationalPosterior
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_factors": [StrOptions({"auto"}), Interval(Integral, 0, None, closed="left")],
@@ -221,7 +226,8 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array, sparse matrix or data frame (n, p)
-            Complete numeric data, rows are observations.
+            Numeric data, rows are observations. NaN, null or masked values of dense data are
+            missing: they are neither filled nor dropped, and taken as missing at random.
         y : ignored
             For scikit-learn's pipelines.
 
@@ -267,16 +273,36 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
     def _fit_rows(self, X: Any, names: list[str] | None = None) -> Self:
         """`names` are for a matrix that has its names beside it, as in `cuspfa.anndata`."""
         method, scaling = self._check_parameters()
-        table = check_table(X, names)
+        table = check_table(X, names, holes=True)
         self._check_n_factors(table.rows.shape[1], method)
-        prepared = prepare_rows(table.rows, scaling=scaling, flat_mean=method.mean == "flat")
+        flat = method.mean == "flat"
+        if table.has_holes:
+            if not flat:
+                raise DataError(
+                    "X has missing values, and mean='plugged-in' would take the means of what was "
+                    "observed as known, which is biased. Use Variational(mean='flat'), or rows "
+                    "without missing values."
+                )
+            prepared = prepare_holes(table.rows, scaling=scaling, flat_mean=flat)
+            self._say_before(prepared)
+        else:
+            prepared = prepare_rows(table.rows, scaling=scaling, flat_mean=flat)
         return self._fit(prepared, method, table.names, nearly_constant(table))
+
+    def _say_before(self, prepared: Prepared) -> None:
+        assert isinstance(prepared.source, HoleSource)
+        size = (len(prepared.source.data.rows), len(prepared.source.data.patterns))
+        number = None if isinstance(self.n_factors, str) else int(self.n_factors)
+        said = _remarks.before_holes(*size, prepared.source.p, number)
+        if said is not None:
+            warn(said)
 
     # --- scikit-learn's own ---
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
         return tags
 
     def _html_repr(self) -> str:
@@ -362,7 +388,7 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
         self.n_iter_ = record.n_iter
         self.expected_active_factors_ = posterior.expected_active_factors
         self.n_factors_ = posterior.n_active
-        self.mean_ = prepared.center
+        self.mean_ = posterior.mean
         self.noise_variance_ = posterior.noise_variance
         self.loadings_ = solution.loadings
         self.factor_correlations_ = solution.correlations

@@ -152,7 +152,8 @@ def how_many(
     Parameters
     ----------
     X : array, sparse matrix or data frame (n, p)
-        Complete numeric data, at least 10 rows.
+        Numeric data, at least 10 rows; missing values as in `CuspFactorAnalysis.fit`, the
+        held-out likelihood being that of the values that are there.
     model : CuspFactorAnalysis or None, default=None
         The settings to fit with; it is copied and stays as it is. None means
         `CuspFactorAnalysis()`.
@@ -183,7 +184,7 @@ def how_many(
     >>> found.best_held_out, found.one_standard_error, found.n_replicated
     (2, 2, 2)
     """
-    table = check_table(X)
+    table = check_table(X, holes=True)
     rows, (n, p) = table.rows, table.rows.shape
     folds = whole("n_folds", n_folds, 2)
     splits = whole("n_splits", n_splits, 1)

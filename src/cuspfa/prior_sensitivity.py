@@ -48,7 +48,7 @@ def sensitivity(
     estimator : CuspFactorAnalysis
         Its prior is the setting that the others vary; it is not changed.
     X : array, data frame or Moments
-        The data.
+        The data; missing values as in `CuspFactorAnalysis.fit`.
     alpha, spike, slab : iterables or None
         The values to try of each; None keeps the estimator's own. A finite spike needs a slab that
         does not learn from all factors: give both.
@@ -85,7 +85,7 @@ def sensitivity(
             cross = moments.cross_products / scale**2
             moments = Moments(moments.n, moments.mean / scale, cross, moments.names)
         else:
-            X = check_table(X).rows / scale
+            X = check_table(X, holes=True).rows / scale
     rows = []
     for prior in priors:
         model = clone(estimator).set_params(prior=prior)
@@ -107,17 +107,18 @@ def _moments(X: Any) -> Moments | None:
     """One pass over the rows for all fits, where that is enough."""
     if isinstance(X, Moments):
         return X
-    table = check_table(X)
-    if issparse(table.rows) or table.rows.shape[0] < table.rows.shape[1]:
+    table = check_table(X, holes=True)
+    wide = table.rows.shape[0] < table.rows.shape[1]
+    if table.has_holes or wide or issparse(table.rows):
         return None
     return Moments.from_rows(table.rows, table.names)
 
 
 def _variances(X: Any) -> Array:
-    rows = check_table(X).rows
+    rows = check_table(X, holes=True).rows
     if issparse(rows):
         mean = np.asarray(rows.mean(axis=0)).ravel()
         squares = np.asarray(rows.multiply(rows).sum(axis=0)).ravel()
         n = rows.shape[0]
         return np.asarray((squares - n * mean**2) / (n - 1))
-    return np.asarray(np.var(np.asarray(rows, dtype=float), axis=0, ddof=1))
+    return np.asarray(np.nanvar(np.asarray(rows, dtype=float), axis=0, ddof=1))

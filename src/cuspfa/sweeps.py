@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from cuspfa._types import Array
-from cuspfa.blocks import Loadings, Noise
+from cuspfa.blocks import LoadingsLaw, Noise
 from cuspfa.prior import CuspPrior
 from cuspfa.slabs import InverseGammaSlab, Slab
 
@@ -75,12 +75,12 @@ class Chains(NamedTuple):
 
 
 def begin_at(
-    loadings: Loadings, noise: Noise, slab: Slab, size: int, rng: np.random.Generator
+    loadings: LoadingsLaw, noise: Noise, slab: Slab, size: int, rng: np.random.Generator
 ) -> Chains:
     """Chains that begin at draws from q."""
-    p, spread = len(noise.rate), np.sqrt(loadings.spread)[:, None, :]
-    z = rng.standard_normal((p, size, spread.shape[2])) * spread
-    drawn = z @ loadings.basis.T + loadings.mean[:, None, :]
+    p = len(noise.rate)
+    z = flip(rng.standard_normal((p, size, loadings.directions)))
+    drawn = np.ascontiguousarray(flip(loadings.deviations(z) + loadings.mean))
     gamma = rng.standard_gamma(noise.shape[:, None], size=(p, size))
     scales = first_scales(energies(gram(drawn)), slab, p, rng)
     return Chains(drawn, noise.rate[:, None] / gamma, scales)

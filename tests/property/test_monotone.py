@@ -5,6 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bridge
+from cuspfa.data.holes import HoleSource
+from cuspfa.data.patterns import HoleRows
 from cuspfa.prior import CuspPrior
 from cuspfa.slabs import GaussianSlab, InverseGammaSlab, LearnedSlab
 from cuspfa.variational.bound import lower_bound
@@ -63,6 +65,30 @@ def test_bound_never_falls_after_any_step(problem):
             terms = lower_bound(state, source, prior)
             if number == 0 and step is CYCLE[0]:
                 continue  # the start is a point mass; its labels are not yet a law of q
+            assert np.isfinite(terms.total)
+            assert terms.total >= last - 1e-10 * sum(map(abs, terms)), step.__name__
+            last = terms.total
+
+
+@settings(max_examples=60, deadline=None)
+@given(problems(), st.floats(0.0, 0.6))
+def test_bound_never_falls_with_holes(problem, part):
+    y, prior, n_terms, k, rng = problem
+    seen = rng.random(y.shape) >= part
+    seen[rng.integers(len(y), size=2), :] = True  # no column without a value
+    y = np.where(seen, y, np.nan)
+    y = np.where(seen, y - np.nanmean(y, axis=0), 0.0)
+    source = HoleSource(HoleRows(y, seen))
+    if np.any(source.counts < 1) or np.any(source.squares <= 0):
+        return  # a column with a single value is refused before
+    state = draw_start(source, prior, n_terms, rng, n_factors=k)
+    last = -np.inf
+    for number in range(4):
+        for step in (*CYCLE, step_settle):
+            state = step(state, source, prior)
+            terms = lower_bound(state, source, prior)
+            if number == 0 and step is CYCLE[0]:
+                continue
             assert np.isfinite(terms.total)
             assert terms.total >= last - 1e-10 * sum(map(abs, terms)), step.__name__
             last = terms.total

@@ -118,7 +118,7 @@ def test_the_example(bfi):
     fits_80_columns(done.stdout.replace(str(file), "bfi.cusp"))
     lines = done.stdout.splitlines()
     assert lines[0] == "Read example bfi (25 personality items): 2800 rows, 25 columns, 508 holes."
-    assert "Left out 364 of 2800 rows" in done.stdout
+    assert "508 holes in 364 of 2800 rows: nothing is filled in or dropped" in done.stdout
     assert "Most holes: N4 36" in done.stdout
     head = next(line for line in lines if "parallel analysis" in line)
     assert re.match(r"\d+ factors, 5 of which explain more than 3 % each", head)
@@ -436,16 +436,24 @@ def test_in_a_terminal_progress_is_shown_and_small_loadings_are_dimmed(plain_csv
 # --- info, scores, plot ---
 
 
-def test_info(cuspfa, bfi):
+def test_info(cuspfa, bfi, plain_csv):
+    fitted = cuspfa("fit", plain_csv, "-o", "fit.cusp")[1]
+    code, out, err = cuspfa("info", "fit.cusp")
+    assert code == 0
+    assert err == ""
+    assert out.startswith("cuspfa-fit version 1, written by cuspfa")
+    assert "cross-products of the data" in " ".join(out.split())
+    start = fitted.index("factors, all of which")
+    assert fitted[start : fitted.index("Time:")] in out + "\n"
     code, out, err = cuspfa("info", bfi[1])
     assert code == 0
     assert err == ""
     fits_80_columns(out)
-    assert out.startswith("cuspfa-fit version 1, written by cuspfa")
-    assert "cross-products of the data" in " ".join(out.split())
-    fitted = bfi[0].stdout
-    start = fitted.index("factors, 5 of which")
-    assert fitted[start : fitted.index("Time:")] in out + "\n"
+    assert out.startswith("cuspfa-fit version 2, written by cuspfa")
+    assert "correlations of the data" in " ".join(out.split())
+    assert "The data had holes, and their rows are not in the file" in out
+    lines = [re.findall(r"\nE2 .*", text)[0].split("  ") for text in (bfi[0].stdout, out)]
+    assert lines[0][:3] == lines[1][:3]
     with pytest.raises(AssertionError):
         fits_80_columns("x" * 81)
 
@@ -473,12 +481,92 @@ def test_scores_by_name_with_holes(cuspfa, plain_csv):
     code, out, err = cuspfa("scores", "fit.cusp", "other.tsv", "-o", "scores.csv")
     assert code == 0
     assert out == ""
-    assert "1 of 60 rows have holes; their scores are left empty" in err
+    assert "1 of 60 rows have holes; their scores come from what they have" in err
     after = list(csv.reader(io.StringIO(Path("scores.csv").read_text())))
-    assert after[5] == ["", ""]
-    assert after[:5] + after[6:] == before[:5] + before[6:]
+    model = CuspFactorAnalysis(random_state=0).fit(answers())
+    row = answers()[4].copy()
+    row[5] = np.nan
+    np.testing.assert_allclose(np.array(after[5], float), model.transform([row])[0], rtol=1e-9)
+    assert after[5] != before[5]
+    others = [lines[1:5] + lines[6:] for lines in (before, after)]
+    np.testing.assert_allclose(*(np.array(one, float) for one in others), atol=1e-12)
     assert cuspfa("scores", "fit.cusp", "other.tsv", "-o", "scores.tsv")[0] == 0
     assert "\t" in Path("scores.tsv").read_text()
+
+
+def holed(seed=0):
+    rows = answers()
+    rows[np.random.default_rng(seed).random(rows.shape) < 0.1] = np.nan
+    rows[7] = np.nan
+    return rows
+
+
+def as_cells(rows):
+    return [["" if value != value else value for value in row] for row in rows.tolist()]
+
+
+def test_holes_are_filled_as_the_model_fills_them(cuspfa):
+    rows = holed()
+    data = write("holes.csv", ["who", *"abcdefgh"], [[i, *r] for i, r in enumerate(as_cells(rows))])
+    code, out, err = cuspfa("fit", data, "--id", "who", "-o", "fit.cusp")
+    assert code == 0
+    assert err == ""
+    assert "rows: nothing is filled in or dropped" in " ".join(out.split())
+    model = CuspFactorAnalysis(random_state=0).fit(rows)
+    code, out, err = cuspfa("impute", "fit.cusp", data, "--id", "who", "--std")
+    assert code == 0
+    holes = int(np.isnan(rows).sum())
+    assert f"{holes} holes in " in err
+    assert "1 row without any value, by the means of the fit alone" in " ".join(err.split())
+    head, *lines = csv.reader(io.StringIO(out))
+    assert head == ["who", *"abcdefgh", *(f"{name}_std" for name in "abcdefgh")]
+    assert [line[0] for line in lines] == [str(i) for i in range(60)]
+    values, std = model.impute(rows, return_std=True)
+    found = np.array([line[1:] for line in lines], dtype=float)
+    np.testing.assert_allclose(found, np.hstack([values, std]), rtol=1e-8, atol=1e-9)
+    code, out, err = cuspfa("info", "fit.cusp")
+    assert code == 0
+    assert out.startswith("cuspfa-fit version 2")
+
+
+def test_drawn_tables_one_below_the_other(cuspfa):
+    rows = holed()
+    data = write("holes.csv", "abcdefgh", as_cells(rows))
+    assert cuspfa("fit", data, "-o", "fit.cusp", "--quiet")[0] == 0
+    code, out, err = cuspfa("impute", "fit.cusp", data, "--draws", 3, "-o", "drawn.tsv")
+    assert code == 0
+    assert out == ""
+    assert "without exact sweeps" in " ".join(err.split())
+    assert "Written 3 tables of 60 rows to drawn.tsv" in err
+    head, *lines = csv.reader(io.StringIO(Path("drawn.tsv").read_text()), delimiter="\t")
+    assert head == ["draw", *"abcdefgh"]
+    assert [line[0] for line in lines] == ["1"] * 60 + ["2"] * 60 + ["3"] * 60
+    drawn = np.array([line[1:] for line in lines], dtype=float).reshape(3, 60, 8)
+    seen = ~np.isnan(rows)
+    assert np.array_equal(drawn[0][seen], rows[seen])
+    assert np.all(drawn[0][~seen] != drawn[1][~seen])
+    again = cuspfa("impute", "fit.cusp", data, "--draws", 3)[1]
+    assert again.replace(",", "\t") == Path("drawn.tsv").read_text()
+    assert cuspfa("impute", "fit.cusp", data, "--draws", 3, "--seed", 1)[1] != again
+
+
+def test_what_impute_refuses(cuspfa, plain_csv):
+    assert cuspfa("fit", plain_csv, "-o", "fit.cusp", "--quiet")[0] == 0
+    assert cuspfa("impute", "fit.cusp", plain_csv)[2].startswith("No holes in no rows filled")
+    write("some.csv", "abc", answers()[:, :3].tolist())
+    for words, message in [
+        (["fit.cusp", "some.csv"], "has no column 'd', 'e', 'f', 'g', 'h', which the fit needs"),
+        (["fit.cusp", "answers.csv", "--draws", "0"], "--draws must be between 1 and 1000"),
+        (["fit.cusp", "answers.csv", "--draws", "2", "--std"], "--std is for expected values"),
+        (["fit.cusp", "answers.csv", "--seed", "-1"], "--seed must be a whole number not below 0"),
+        (["fit.cusp", "answers.csv", "-o", "fit.cusp"], "would be lost"),
+        (["fit.cusp", "answers.csv", "-o", "filled.parquet"], "ends in .csv or .tsv"),
+    ]:
+        code, out, err = cuspfa("impute", *words)
+        assert code == 2
+        assert message in err
+        assert len(err.strip().splitlines()) == 1
+        assert out == ""
 
 
 def test_scores_of_a_fit_without_names(cuspfa, plain_csv):

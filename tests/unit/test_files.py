@@ -525,13 +525,13 @@ def test_other_json(saved, tmp_path, text):
 def test_a_newer_file_asks_for_an_upgrade(saved, tmp_path):
     def newer(values):
         values.clear()
-        values.update(format="cuspfa-fit", version=2, library="9.1.0", anything=[1, 2])
+        values.update(format="cuspfa-fit", version=99, library="9.1.0", anything=[1, 2])
 
     for content in (changed(saved, newer), changed(saved, newer)[:-500]):
         with pytest.raises(FileError) as caught:
             read(content, tmp_path)
         message = str(caught.value)
-        assert "version 2 of the format, written by cuspfa '9.1.0'" in message
+        assert "version 99 of the format, written by cuspfa '9.1.0'" in message
         assert message.endswith("Upgrade cuspfa to read it.")
 
 

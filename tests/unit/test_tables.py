@@ -79,7 +79,8 @@ ALIKE = {
 
 @pytest.mark.parametrize("make", ALIKE.values(), ids=ALIKE)
 def test_frames_alike(make):
-    rows, names, labels = check_rows(make())
+    rows, names, labels, has_holes = check_rows(make())
+    assert not has_holes
     assert_allclose(rows, X, rtol=0)
     assert names == labels == NAMES
     model = fit(make())
@@ -113,7 +114,10 @@ def test_holes_in_whole_numbers_are_found():
         pd.DataFrame({"a": [1, None, 3], "b": [1.0, 2.0, 4.0]}, dtype=object),
     ):
         with pytest.raises(DataError, match=r"contains NaN: column 'a' \(index 0\).*row 1"):
-            fit(frame)
+            check_rows(frame)
+        table = check_rows(frame, holes=True)
+        assert table.has_holes
+        assert np.isnan(table.rows[1, 0])
 
 
 WORDS = {
@@ -149,7 +153,7 @@ def test_wide_frames_are_read_at_once(library, monkeypatch):
 
 def test_sparse_columns_of_pandas_stay_sparse():
     thin = pd.DataFrame.sparse.from_spmatrix(sparse.csr_matrix(THIN), columns=NAMES)
-    rows, names, _ = check_rows(thin)
+    rows, names, *_ = check_rows(thin)
     assert sparse.issparse(rows)
     assert names == NAMES
     model, plain = fit(thin), fit(THIN)
@@ -164,7 +168,8 @@ def test_sparse_columns_of_pandas_stay_sparse():
         assert_allclose(check_rows(frame).rows, THIN, rtol=0)
     holes = pd.DataFrame({"a": pd.arrays.SparseArray([np.nan, 1.0, 2.0])})
     with pytest.raises(DataError, match="contains NaN: column 'a'"):
-        fit(holes)
+        check_rows(holes)
+    assert np.isnan(check_rows(holes, holes=True).rows[0, 0])
 
 
 # --- sparse matrices ---

@@ -116,7 +116,8 @@ def fit(
 ) -> None:
     """Fit a factor model to a table, and show what was found.
 
-    Leaves out text, dates, constants, row numbers and rows with holes, and says so.
+    Leaves out text, dates, constants and row numbers, and says so. Holes stay holes: nothing is
+    filled in and no row is dropped.
 
     Example: cuspfa fit answers.csv --exclude age,sex -o answers.cusp
     """
@@ -167,6 +168,50 @@ def scores(
     from cuspfa.cli.scores import write_scores
 
     write_scores(fit, str(data), output=output, id_column=id)
+
+
+@app.command
+def impute(
+    fit: Fit,
+    data: Annotated[
+        Path,
+        Parameter(
+            allow_leading_hyphen=True,
+            help="Table with the columns of the fit, in any order; - is standard input.",
+        ),
+    ],
+    /,
+    *,
+    output: Annotated[
+        Path | None,
+        Parameter(name=("--output", "-o"), help="CSV file to write. Left out: standard output."),
+    ] = None,
+    draws: Annotated[
+        int | None,
+        Parameter(
+            converter=_whole_number,
+            help="So many tables with drawn values, one below the other, for analyses that are "
+            "pooled by Rubin's rules. Left out: one table of expected values.",
+        ),
+    ] = None,
+    std: Annotated[
+        bool,
+        Parameter(
+            negative="",
+            show_default=False,
+            help="Add columns with the standard deviation of each value that was filled in.",
+        ),
+    ] = False,
+    id: Annotated[str | None, Parameter(help="Column with names of rows, to be kept.")] = None,
+    seed: Annotated[int, Parameter(converter=_whole_number, help="Seed of the draws.")] = 0,
+) -> None:
+    """Fill the holes of a table by a saved fit, as CSV.
+
+    Example: cuspfa impute answers.cusp answers.csv --draws 20 -o filled.csv
+    """
+    from cuspfa.cli.impute import write_imputed
+
+    write_imputed(fit, str(data), output=output, id_column=id, draws=draws, std=std, seed=seed)
 
 
 @app.command

@@ -1,4 +1,4 @@
-"""Which columns and rows are analysed, and what is left out, with the reason."""
+"""Which columns are analysed, and what is left out, with the reason."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cuspfa._types import Array, BoolArray
+from cuspfa._types import Array
 from cuspfa.cli.cells import Column
 from cuspfa.cli.read import Table, no_such_column
 from cuspfa.errors import DataError, InputError
@@ -20,8 +20,6 @@ from cuspfa.errors import DataError, InputError
 FEWEST_ROWS = 10
 """With fewer rows nothing can be said of any factor."""
 FEWEST_COLUMNS = 2
-LEAST_SHARE = 0.5
-"""If fewer of the rows than this have no holes, those that are left may be another population."""
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?", re.ASCII)
 _ID_NAME = re.compile(
     r"(?i:(.*[\W_])?(id|ids|idx|index|nr|no|row|row ?names?|row ?numbers?|case|obs|subject|"
@@ -42,18 +40,21 @@ class Chosen:
 
     names: list[str]
     rows: Array
-    """(n, p) without a hole."""
-    complete: BoolArray
-    """Which of the rows that were read have no hole."""
+    """(n, p) NaN where there is a hole."""
     left_out: list[LeftOut]
     excluded: list[str]
     """Left out because the user said so."""
     holes: dict[str, int]
     """By column, of those analysed, where there are any."""
 
+    @property
+    def n_lacking(self) -> int:
+        """Rows with a hole."""
+        return int(np.isnan(self.rows).any(axis=1).sum())
+
 
 def choose(table: Table, columns: Sequence[str] = (), exclude: Sequence[str] = ()) -> Chosen:
-    """Columns of numbers that vary, and the rows of these without a hole."""
+    """Columns of numbers that vary."""
     if table.n_rows < FEWEST_ROWS:
         raise DataError(
             f"{table.source} has {table.n_rows} row(s). At least {FEWEST_ROWS} are needed to say "
@@ -70,18 +71,19 @@ def choose(table: Table, columns: Sequence[str] = (), exclude: Sequence[str] = (
             left_out.append(LeftOut(table.columns[j].name, reason))
         else:
             kept.append(j)
-    complete = _complete(table, kept)
-    for j in list(kept):  # what varies in rows with holes alone
-        if _constant(_numbers(table.columns[j])[complete]):
-            kept.remove(j)
-            left_out.append(LeftOut(table.columns[j].name, "constant in the rows without holes"))
     if len(kept) < FEWEST_COLUMNS:
         raise DataError(_too_few_columns(table, kept, left_out))
-    rows = np.column_stack([_numbers(table.columns[j])[complete] for j in kept])
+    rows = np.column_stack([_numbers(table.columns[j]) for j in kept])
     holes = {table.columns[j].name: table.columns[j].holes for j in kept if table.columns[j].holes}
     names = [table.columns[j].name for j in kept]
     excluded = [table.columns[j].name for j in sorted(unwanted)]
-    return Chosen(names, rows, complete, left_out, excluded, holes)
+    found = int(np.sum(~np.isnan(rows).all(axis=1)))
+    if found < FEWEST_ROWS:
+        raise DataError(
+            f"{table.source} has {found} row(s) with a value in these columns. At least "
+            f"{FEWEST_ROWS} are needed to say anything of factors."
+        )
+    return Chosen(names, rows, left_out, excluded, holes)
 
 
 def parse_columns(option: str, given: Sequence[str], names: list[str]) -> list[int]:
@@ -141,6 +143,8 @@ def _reason(table: Table, j: int, *, wanted: bool) -> str:
     values = column.numbers[~np.isnan(column.numbers)]
     if _constant(values):
         return f"constant, always {values[0]:g}" + (" or a hole" if column.holes else "")
+    if len(values) < FEWEST_ROWS:
+        return f"only {len(values)} of {column.n_rows} rows have a value"
     if not wanted and not column.holes:
         why = _like_an_id(column.name, values, first=j == 0)
         return f"{why}; to keep it, name it in --columns" if why else ""
@@ -167,31 +171,6 @@ def _like_an_id(name: str, values: Array, *, first: bool) -> str:
     if _ID_NAME.fullmatch(name):
         return "names of rows: whole numbers, all different, and called so"
     return ""
-
-
-def _complete(table: Table, kept: list[int]) -> BoolArray:
-    """Rows without a hole; too few of them are an error that says which columns are to blame."""
-    n = table.n_rows
-    complete = np.ones(n, dtype=bool)
-    for j in kept:
-        complete &= ~np.isnan(_numbers(table.columns[j]))
-    found = int(complete.sum())
-    needed = max(FEWEST_ROWS, int(np.ceil(LEAST_SHARE * n)))
-    if found >= needed:
-        return complete
-    message = f"only {found} of {n} rows of {table.source} have no hole in these columns, too few."
-    worst = sorted(kept, key=lambda j: -table.columns[j].holes)
-    for number in range(1, len(worst) - FEWEST_COLUMNS + 1):
-        rest = np.ones(n, dtype=bool)
-        for j in worst[number:]:
-            rest &= ~np.isnan(_numbers(table.columns[j]))
-        if rest.sum() >= needed:
-            names = [table.columns[j].name for j in worst[:number]]
-            raise DataError(
-                f"{message} Leave out the column(s) with most holes: --exclude "
-                f"{as_option(names)} keeps {int(rest.sum())} rows."
-            )
-    raise DataError(f"{message} Fill the holes first: this version needs complete rows.")
 
 
 def _too_few_columns(table: Table, kept: list[int], left_out: list[LeftOut]) -> str:

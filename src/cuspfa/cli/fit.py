@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from cuspfa import __version__, datasets
+from cuspfa._remarks import before_holes
 from cuspfa._whole_file import check_writable
 from cuspfa.cli.cells import column_of_numbers
 from cuspfa.cli.columns import Chosen, choose
@@ -76,6 +77,9 @@ def fit(request: Request) -> None:
     chosen = choose(table, request.columns, request.exclude)
     _check_factors(request, chosen)
     show_left_out(page, chosen)
+    cost = before_holes(len(chosen.rows), chosen.n_lacking, len(chosen.names), request.factors)
+    if chosen.holes and cost is not None:
+        page.paragraph(_in_our_words(cost, request))
     with warnings.catch_warnings(record=True) as caught, _progress(request.quiet) as bar:
         warnings.simplefilter("always")
         model, seconds = _fitted(request, chosen, bar.on_cycle)
@@ -83,7 +87,10 @@ def fit(request: Request) -> None:
         bar.say("draws from the posterior, for intervals")
         draws = draws_of(posterior)
         found = as_dict(posterior, draws) if request.as_json else summarise(posterior, draws)
-    messages = list(dict.fromkeys(_in_our_words(str(one.message), request) for one in caught))
+    told = [
+        str(one.message) for one in caught if "different patterns of them" not in str(one.message)
+    ]
+    messages = list(dict.fromkeys(_in_our_words(one, request) for one in told))
     if request.output is not None:
         posterior.save(request.output)
     if isinstance(found, dict):
@@ -180,6 +187,8 @@ def _fitted(
 def _in_our_words(message: str, request: Request) -> str:
     """A warning of the library, with the program's option instead of its argument."""
     said = message.replace("n_factors='auto'", "no --factors")
+    said = said.replace("n_factors given takes a tenth of it; ", "--factors takes a tenth of it. ")
+    said = said.replace("method=Variational(callback=print) shows how it goes on.", "").strip()
     return said.replace(f"n_factors={request.factors}", f"--factors {request.factors}")
 
 
@@ -238,7 +247,11 @@ def _circumstances(
         "left_out": {
             "columns": [one._asdict() for one in chosen.left_out],
             "excluded": chosen.excluded,
-            "n_rows": int(len(chosen.complete) - chosen.complete.sum()),
+        },
+        "holes": {
+            "n": sum(chosen.holes.values()),
+            "n_rows": chosen.n_lacking,
+            "by_column": chosen.holes,
         },
         "settings": {
             "method": request.method,

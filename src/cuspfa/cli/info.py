@@ -26,10 +26,17 @@ def print_info(path: Path) -> None:
     )
     inside = ["posterior of the loadings and noise variances"]
     inside += ["cross-products of the data"] if content["statistics"] else []
+    holes = content.get("holes")
+    inside += ["correlations of the data"] if holes and holes["correlation"] else []
     inside += ["factor scores of the rows"] if content["scores"] else []
     rivals = len(content["parts"]) - 1
     inside += [f"{rivals} other number(s) of factors"] if rivals else []
     page.paragraph(f"Inside: {'; '.join(inside)}.")
+    if holes:
+        page.paragraph(
+            "The data had holes, and their rows are not in the file: intervals come from draws "
+            "without exact sweeps and differ a little from those of the fit."
+        )
     page.line()
     draws = draws_of(posterior)
     show_summary(page, summarise(posterior, draws))

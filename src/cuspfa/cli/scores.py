@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +18,10 @@ from cuspfa.cli.console import Terminal
 from cuspfa.cli.files import check_not_the_input, write_text
 from cuspfa.cli.fitted import load_fit
 from cuspfa.cli.read import Table, read_table
-from cuspfa.cli.show import Page
+from cuspfa.cli.show import Page, count
 from cuspfa.errors import DataError, InputError
 from cuspfa.posterior.base import Posterior
+from cuspfa.posterior.observed import ObservedRows
 from cuspfa.posterior.predict import MarginalGaussian
 
 TABS, TEXTS = (".tsv", ".tab"), (".csv", ".txt", ".dat", "")
@@ -27,36 +29,25 @@ TABS, TEXTS = (".tsv", ".tab"), (".csv", ".txt", ".dat", "")
 
 def write_scores(fit: Path, data: str, *, output: Path | None, id_column: str | None) -> None:
     """Scores of the rows of a table under a saved fit, as CSV."""
-    if output is not None:
-        check_writable("-o", output)
-        for given in (str(fit), data):
-            check_not_the_input("-o", output, given)
-        if output.suffix.lower() not in TABS + TEXTS:
-            raise InputError(
-                f"-o: scores are written as CSV or TSV, not as {output.suffix!r}. Choose a "
-                "name that ends in .csv or .tsv."
-            )
+    check_output(output, fit, data)
     posterior = load_fit(fit)
     if not posterior.n_active:
         raise InputError(f"{str(fit)!r} holds a fit of no factors, so there are no scores.")
     table = read_table(data, id_column=id_column)
     rows = matched(posterior, table)
-    complete = ~np.isnan(rows).any(axis=1)
-    scores = np.full((len(rows), posterior.n_active), np.nan)
     law = law_of(posterior)
     with one_blas_thread(law.components.size):
-        scores[complete] = law.scores(rows[complete])
-    text = as_csv(scores, table, "\t" if output and output.suffix.lower() in TABS else ",")
-    if output is None:
-        if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(encoding="utf-8")  # data, not words for a terminal
-        sys.stdout.write(text)
-    else:
-        write_text(output, text)
+        holes = np.isnan(rows)
+        scores = ObservedRows(law, rows).scores() if holes.any() else law.scores(rows)
+    names = [f"factor{h}" for h in range(1, scores.shape[1] + 1)]
+    write(as_csv(names, scores, table, separator_of(output)), output)
     page = Page(Terminal(stderr=True))
-    lost = int(np.sum(~complete))
-    if lost:
-        page.paragraph(f"{lost} of {len(rows)} rows have holes; their scores are left empty.")
+    lacking, empty = int(holes.any(axis=1).sum()), int(holes.all(axis=1).sum())
+    if lacking:
+        said = f"{lacking} of {len(rows)} rows have holes; their scores come from what they have."
+        if empty:
+            said += f" {count(empty, 'row')} without any value have scores of zero."
+        page.paragraph(said)
     if output is not None:
         page.console.print(
             f"Written {len(rows)} rows of {posterior.n_active} scores to {output}",
@@ -65,10 +56,39 @@ def write_scores(fit: Path, data: str, *, output: Path | None, id_column: str | 
         )
 
 
+def check_output(output: Path | None, fit: Path, data: str) -> None:
+    """A text file that can be written and is none of those that are read."""
+    if output is None:
+        return
+    check_writable("-o", output)
+    for given in (str(fit), data):
+        check_not_the_input("-o", output, given)
+    if output.suffix.lower() not in TABS + TEXTS:
+        raise InputError(
+            f"-o: tables are written as CSV or TSV, not as {output.suffix!r}. Choose a "
+            "name that ends in .csv or .tsv."
+        )
+
+
+def separator_of(output: Path | None) -> str:
+    """By the file's name."""
+    return "\t" if output and output.suffix.lower() in TABS else ","
+
+
+def write(text: str, output: Path | None) -> None:
+    """To the file, or to standard output."""
+    if output is not None:
+        write_text(output, text)
+        return
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")  # data, not words for a terminal
+    sys.stdout.write(text)
+
+
 def law_of(posterior: Posterior) -> MarginalGaussian:
     """The law of new rows, with the factors that `CuspFactorAnalysis` reports."""
     return MarginalGaussian(
-        posterior.center, posterior.components, posterior.noise_variance, posterior.solution.matrix
+        posterior.mean, posterior.components, posterior.noise_variance, posterior.solution.matrix
     )
 
 
@@ -113,15 +133,24 @@ def _numbers(table: Table, places: list[int]) -> Array:
     return np.column_stack(columns)
 
 
-def as_csv(scores: Array, table: Table, separator: str) -> str:
-    """Factor1 to factorK, after the names of the rows if there are any; empty for NaN."""
+def as_csv(
+    names: Sequence[str],
+    values: Array,
+    table: Table,
+    separator: str,
+    first: tuple[str, str] | None = None,
+) -> str:
+    """Columns of numbers, after the names of the rows if there are any; empty for NaN.
+
+    `first` is the head of one more column before all, and what it says in every row.
+    """
     stream = io.StringIO()
     writer = csv.writer(stream, delimiter=separator, lineterminator="\n")
-    names = [f"factor{h}" for h in range(1, scores.shape[1] + 1)]
     ids = table.ids
     head = [] if table.id_position is None else [table.names[table.id_position]]
-    writer.writerow([*head, *names])
-    for number, row in enumerate(scores.tolist()):
+    before = [] if first is None else [first[1]]
+    writer.writerow([*([] if first is None else [first[0]]), *head, *names])
+    for number, row in enumerate(values.tolist()):
         cells = ["" if value != value else repr(value) for value in row]
-        writer.writerow([*([] if ids is None else [ids[number]]), *cells])
+        writer.writerow([*before, *([] if ids is None else [ids[number]]), *cells])
     return stream.getvalue()

@@ -86,7 +86,7 @@ def show_reading(page: Page, table: Table) -> None:
 
 
 def show_left_out(page: Page, chosen: Chosen) -> None:
-    """Columns with the reason, and rows with holes."""
+    """Columns with the reason, and how many holes there are."""
     if chosen.left_out:
         number = len(chosen.left_out)
         page.line(Text(f"Left out {count(number, 'column')}:", style="bold yellow"))
@@ -101,13 +101,12 @@ def show_left_out(page: Page, chosen: Chosen) -> None:
             page.line(f"  and {number - len(shown)} more (--json names them all)")
     if chosen.excluded:
         page.paragraph(f"Left out as asked: {_listed(chosen.excluded)}.")
-    lost, n = int(np.sum(~chosen.complete)), len(chosen.complete)
-    if lost:
+    if chosen.holes:
         worst = ", ".join(f"{name} {holes}" for name, holes in most_holes(chosen.holes))
         page.paragraph(
-            f"Left out {lost} of {n} rows, because they have holes (this version needs complete "
-            f"rows). Most holes: {worst}.",
-            style="yellow",
+            f"{count(sum(chosen.holes.values()), 'hole')} in {chosen.n_lacking} of "
+            f"{len(chosen.rows)} rows: nothing is filled in or dropped, values are taken as "
+            f"missing at random. Most holes: {worst}."
         )
 
 

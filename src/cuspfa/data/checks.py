@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from cuspfa._types import Array, Indices
+from cuspfa._types import Array, BoolArray, Indices
 from cuspfa.data.frames import as_frame, frame_labels, rows_of_frame
 from cuspfa.data.names import column_label, text_names
 from cuspfa.errors import DataError, DataTypeError, InputError
@@ -19,7 +19,7 @@ LARGEST, SMALLEST = 1e152, 1e-152
 
 
 class Table(NamedTuple):
-    """Finite real numbers in rows."""
+    """Finite real numbers in rows, and NaN for holes where these are allowed."""
 
     rows: Any
     """A dense array of any real type and order, or a SciPy sparse matrix in canonical CSR form."""
@@ -27,19 +27,21 @@ class Table(NamedTuple):
     """Column names, if the input had any and all are text."""
     labels: list[Any] | None
     """What the input calls its columns, text or not, for messages."""
+    has_holes: bool = False
+    """Is there a NaN?"""
 
 
-def check_rows(data: Any, names: list[str] | None = None) -> Table:
+def check_rows(data: Any, names: list[str] | None = None, *, holes: bool = False) -> Table:
     """Rows and names of anything that holds finite numbers, be it one row or constant.
 
-    `names` are for an array, which has none of its own.
+    `names` are for an array, which has none of its own; `holes` allows missing values.
     """
-    return _read(data, names)[0]
+    return _read(data, names, holes)[0]
 
 
-def check_table(data: Any, names: list[str] | None = None) -> Table:
-    """The same for data to be fitted: two rows or more, and no column constant."""
-    table, ranges = _read(data, names)
+def check_table(data: Any, names: list[str] | None = None, *, holes: bool = False) -> Table:
+    """The same for data to be fitted: two rows or more, and no column constant or empty."""
+    table, ranges = _read(data, names, holes)
     n, p = table.rows.shape
     if p < 1:
         raise DataError(
@@ -49,6 +51,13 @@ def check_table(data: Any, names: list[str] | None = None) -> Table:
         raise DataError(
             f"Found array with {n} sample(s) (shape={(n, p)}) while a minimum of 2 is required."
         )
+    empty = np.isnan(ranges[0])
+    if empty.any():
+        columns = np.flatnonzero(empty)
+        shown = ", ".join(column_label(int(j), table.labels) for j in columns[:5])
+        more = f" and {len(columns) - 5} more" if len(columns) > 5 else ""
+        has = "has" if len(columns) == 1 else "have"
+        raise DataError(f"{shown}{more} {has} no value at all: every row is missing. Drop it.")
     _check_spread(*ranges, table.labels)
     return table
 
@@ -142,7 +151,10 @@ def nearly_constant(table: Table) -> str | None:
     if n < MEMBERS:
         return None
     few = max(1, int(FEW * n))
-    found = _hardly_vary_sparse(rows, few) if sparse.issparse(rows) else _hardly_vary(rows, few)
+    if sparse.issparse(rows):
+        found = _hardly_vary_sparse(rows, few)
+    else:
+        found = _hardly_vary_holes(rows, few) if table.has_holes else _hardly_vary(rows, few)
     if not found:
         return None
     shown = ", ".join(column_label(j, labels) for j in found[:5])
@@ -166,6 +178,16 @@ def _hardly_vary(rows: Any, few: int) -> list[int]:
     return [int(j) for j in suspects if np.sum(rows[:, j] != common[j]) <= few]
 
 
+def _hardly_vary_holes(rows: Any, few: int) -> list[int]:
+    """The same among the values that a column has."""
+    found = []
+    for j in range(rows.shape[1]):
+        values = rows[:, j][~np.isnan(rows[:, j])]
+        if len(values) >= MEMBERS and np.sum(values != np.median(values)) <= few:
+            found.append(j)
+    return found
+
+
 def _hardly_vary_sparse(rows: Any, few: int) -> list[int]:
     """The same: the most common value is zero, or the median of a column with hardly a zero."""
     n, p = rows.shape
@@ -180,12 +202,12 @@ def _hardly_vary_sparse(rows: Any, few: int) -> list[int]:
     return sorted(found)
 
 
-def _read(data: Any, names: list[str] | None) -> tuple[Table, tuple[Array, Array]]:
-    """The table, and the smallest and largest value of each column."""
+def _read(data: Any, names: list[str] | None, holes: bool) -> tuple[Table, tuple[Array, Array]]:
+    """The table, and the smallest and largest value of each column, NaN if it has none."""
     frame = as_frame(data)
     if frame is None:
         labels: list[Any] | None = names
-        rows = _rows_of_sparse(data) if sparse.issparse(data) else _rows_of_array(data)
+        rows = _rows_of_sparse(data) if sparse.issparse(data) else _rows_of_array(data, holes)
     else:
         labels = frame_labels(frame)
         names = text_names(labels)
@@ -195,8 +217,14 @@ def _read(data: Any, names: list[str] | None) -> tuple[Table, tuple[Array, Array
         nothing = np.zeros(rows.shape[1])
         return Table(rows, names, labels), (nothing, nothing)
     low, high = _column_range(rows)
+    missing = bool(np.isnan(low).any())
+    if missing and holes and not sparse.issparse(rows):
+        low, high = np.fmin.reduce(rows, axis=0), np.fmax.reduce(rows, axis=0)
+        low, high = np.asarray(low, float), np.asarray(high, float)
+    else:
+        _check_no_holes(rows, low, labels, allowed=holes)
     _check_finite(rows, low, high, labels)
-    return Table(rows, names, labels), (low, high)
+    return Table(rows, names, labels, missing), (low, high)
 
 
 def _rows_of_sparse(data: Any) -> Any:
@@ -214,19 +242,20 @@ def _rows_of_sparse(data: Any) -> Any:
     return rows.astype(np.float64, copy=False)  # float32 would be summed as such
 
 
-def _rows_of_array(data: Any) -> Any:
+def _rows_of_array(data: Any, holes: bool) -> Any:
     if type(data).__name__ == "AnnData":
         raise DataError(
             "X must be a table. Got an AnnData object instead: use cuspfa.anndata.fit(adata), or "
             "pass adata.X or adata.to_df()."
         )
     if np.ma.isMaskedArray(data):
-        if np.ma.is_masked(data):
+        if np.ma.is_masked(data) and not holes:
             raise DataError(
                 "X must have no masked values. Got a masked array instead; drop these rows or "
                 "columns, or impute the values first."
             )
-        data = np.ma.getdata(data)
+        masked = np.ma.is_masked(data) and data.dtype.kind in "fiub"
+        data = np.ma.filled(data.astype(float), np.nan) if masked else np.ma.getdata(data)
     try:
         raw = np.asarray(data)
     except ValueError as error:
@@ -280,21 +309,36 @@ def _column_range(rows: Any) -> tuple[Array, Array]:
     return np.asarray(rows.min(axis=0), float), np.asarray(rows.max(axis=0), float)
 
 
-def _check_finite(rows: Any, low: Array, high: Array, labels: list[Any] | None) -> None:
-    bad = ~(np.isfinite(low) & np.isfinite(high))
+def _check_no_holes(rows: Any, low: Array, labels: list[Any] | None, *, allowed: bool) -> None:
+    """Refuse NaN where holes are not allowed, or are in a sparse matrix."""
+    bad = np.isnan(low)
     if not bad.any():
         return
+    advice = "Drop these rows or columns, or impute the values first."
+    if allowed:
+        advice = "Missing values are for dense data: pass X.toarray() if that fits into memory."
+    raise DataError(_what_is_wrong(rows, bad, np.isnan, "NaN", labels, advice))
+
+
+def _check_finite(rows: Any, low: Array, high: Array, labels: list[Any] | None) -> None:
+    bad = np.isinf(low) | np.isinf(high)
+    if bad.any():
+        advice = "Drop these rows or columns, or put right what made them."
+        raise DataError(_what_is_wrong(rows, bad, np.isinf, "infinity", labels, advice))
+
+
+def _what_is_wrong(
+    rows: Any, bad: BoolArray, test: Any, what: str, labels: list[Any] | None, advice: str
+) -> str:
     column = int(np.argmax(bad))
     values = rows[:, [column]].toarray() if sparse.issparse(rows) else rows[:, column]
-    values = np.asarray(values, float).ravel()
-    wrong = ~np.isfinite(values)
-    row, others = int(np.argmax(wrong)), int(bad.sum()) - 1
-    what = "NaN" if np.isnan(values[row]) else "infinity"
-    more = f" ({others} more column(s) hold NaN or infinity too)" if others else ""
-    raise DataError(
+    wrong = test(np.asarray(values, float).ravel())
+    others = int(bad.sum()) - 1
+    are = "NaN" if what == "NaN" else "infinite"
+    more = f" ({others} more column(s) hold {what} too)" if others else ""
+    return (
         f"Input X contains {what}: {column_label(column, labels)} has {int(wrong.sum())} value(s) "
-        f"that are NaN or infinite, the first in row {row}{more}. Drop these rows or columns, or "
-        "impute the values first."
+        f"that are {are}, the first in row {int(np.argmax(wrong))}{more}. {advice}"
     )
 
 

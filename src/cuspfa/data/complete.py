@@ -10,7 +10,7 @@ from scipy import sparse
 from cuspfa._types import Array
 from cuspfa.data.arrays import GramMatrix, RowMatrix, SparseMatrix, row_blocks
 from cuspfa.data.moments import Moments
-from cuspfa.data.source import CompleteMatrix, CompleteSource
+from cuspfa.data.source import CompleteMatrix, CompleteSource, DataSource
 from cuspfa.errors import DataError
 
 SMALL_GRAM = 1500
@@ -22,7 +22,7 @@ WORTH = 4
 class Prepared(NamedTuple):
     """A source, and how its units relate to the user's: value = center + scale × engine's."""
 
-    source: CompleteSource
+    source: DataSource
     center: Array
     scale: Array
     n: int
@@ -31,7 +31,7 @@ class Prepared(NamedTuple):
 def prepare_moments(moments: Moments, *, scaling: str, flat_mean: bool) -> Prepared:
     """The Gram home."""
     variances = np.diag(moments.cross_products) / max(moments.n - 1, 1)
-    scale = _scale(variances, scaling)
+    scale = column_scale(variances, scaling)
     gram = moments.cross_products / scale[:, None] / scale
     matrix = GramMatrix(gram, _counted(moments.n, flat_mean))
     return Prepared(CompleteSource(matrix), moments.mean, scale, moments.n)
@@ -54,7 +54,7 @@ def prepare_rows(rows: Any, *, scaling: str, flat_mean: bool) -> Prepared:
     for block in row_blocks(rows):
         np.subtract(block, center, out=copy[first : first + len(block)])
         first += len(block)
-    scale = _scale(np.einsum("ij,ij->j", copy, copy) / (n - 1), scaling)
+    scale = column_scale(np.einsum("ij,ij->j", copy, copy) / (n - 1), scaling)
     copy /= scale
     return Prepared(CompleteSource(RowMatrix(copy, _counted(n, flat_mean))), center, scale, n)
 
@@ -71,7 +71,7 @@ def _prepare_sparse(rows: Any, scaling: str, flat_mean: bool) -> Prepared:
             "deviation, so centring it sparsely would lose its digits. Subtract a constant from "
             "it, or pass a dense array."
         )
-    scale, counted = _scale(variances, scaling), _counted(n, flat_mean)
+    scale, counted = column_scale(variances, scaling), _counted(n, flat_mean)
     matrix: CompleteMatrix
     if n >= p and (p <= SMALL_GRAM or p**2 <= WORTH * rows.nnz):
         gram = (rows.T @ rows).toarray() - n * np.outer(center, center)
@@ -85,7 +85,8 @@ def _counted(n: int, flat_mean: bool) -> float:
     return n - 1.0 if flat_mean else float(n)
 
 
-def _scale(variances: Array, scaling: str) -> Array:
+def column_scale(variances: Array, scaling: str) -> Array:
+    """What columns of these variances are divided by."""
     if scaling == "columns":
         return np.asarray(np.sqrt(variances))
     common = np.sqrt(np.median(variances)) if scaling == "common" else 1.0

@@ -191,7 +191,7 @@ def _names(names: Any, p: int) -> list[str]:
 
 
 def _square(name: str, matrix: Any) -> tuple[Array, list[str] | None]:
-    rows, names, _ = check_rows(matrix)
+    rows, names, *_ = check_rows(matrix)
     result = np.asarray(rows.toarray() if issparse(rows) else rows, dtype=float)
     if result.shape[0] != result.shape[1] or result.size == 0:
         raise must_be(name, "a square matrix", result.shape)

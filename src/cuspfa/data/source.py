@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from cuspfa._types import Array
-from cuspfa.blocks import Loadings, ScoreMoments
+from cuspfa.blocks import KnownScores, LoadingsLaw, ScoreMoments
 from cuspfa.sweeps import Statistics
 
 
@@ -53,11 +53,20 @@ class DataSource(Protocol):
     def squares(self) -> Array:
         """(p,) Σ_i y_ij² over the observed."""
 
-    def expect_scores(self, loadings: Loadings, noise_precision: Array) -> ScoreMoments:
+    def expect_scores(self, loadings: LoadingsLaw, noise_precision: Array) -> KnownScores:
         """Best q(η) given the other blocks, as moments."""
+
+    def inactive_scores(self, signal: Array) -> tuple[Array | float, float]:
+        """Variance of an inactive factor's scores, and its term of the bound (see `Tail`).
+
+        `signal` (p,) is τ_j times the variance of its loadings.
+        """
 
     def log_likelihood(self, loadings: Array, noise_variance: Array) -> float:
         """Σ_i log N(y_i; 0, ΛΛᵀ + Σ), scores integrated out, for loadings (p, K)."""
+
+    def likelihood_work(self, k: int) -> float:
+        """Multiplications that `log_likelihood` takes."""
 
     def statistics(self) -> Statistics | None:
         """The data up to a rotation of their rows, where that is small enough to keep."""
@@ -90,7 +99,12 @@ class CompleteSource:
         self.p = len(self.squares)
         self.counts: Array = np.full(self.p, self.n, dtype=float)
 
-    def expect_scores(self, loadings: Loadings, noise_precision: Array) -> ScoreMoments:
+    def inactive_scores(self, signal: Array) -> tuple[float, float]:
+        """One variance for all rows."""
+        v = 1.0 / (1.0 + float(np.sum(signal)))
+        return v, 0.5 * self.n * (float(np.log(v)) + 1.0 - v)
+
+    def expect_scores(self, loadings: LoadingsLaw, noise_precision: Array) -> ScoreMoments:
         """Step 3: one covariance V for all rows, means YW with W = diag(τ) μ V."""
         k = loadings.mean.shape[1]
         if k == 0:
@@ -116,6 +130,10 @@ class CompleteSource:
             log_det -= 2.0 * float(np.sum(np.log(np.diag(root))))
             quadratic -= float(np.sum(root * (root @ inner)))
         return float(-0.5 * (self.n * (self.p * np.log(2 * np.pi) + log_det) + quadratic))
+
+    def likelihood_work(self, k: int) -> float:
+        """Of the product with the matrix."""
+        return self.p * min(self.p, self.n) * (k + 1)
 
     def statistics(self) -> Statistics | None:
         """Those of the matrix."""

@@ -214,10 +214,10 @@ class AlignedDraws:
         found = np.empty((3, n, k))
         step = max(1, 4 * CHUNK // max(size * k, 1))
         for first in range(0, n, step):
-            centred = rows[first : first + step] - self.center
-            drawn = np.empty((size, len(centred), k), dtype=np.float32)
+            some = rows[first : first + step]
+            drawn = np.empty((size, len(some), k), dtype=np.float32)
             for number in range(size):
-                drawn[number] = self._draw_scores(centred, number, rng)
+                drawn[number] = self._draw_scores(some, number, rng)
             for h in range(k):
                 values = np.sort(drawn[self.present[:, h], :, h].T, axis=1)
                 part = found[:, first : first + step, h]
@@ -228,8 +228,10 @@ class AlignedDraws:
                 part[1:] = sorted_quantiles(values, ends)
         return ScoreTable(*found)
 
-    def _draw_scores(self, centred: Array, number: int, rng: np.random.Generator) -> Array:
+    def _draw_scores(self, rows: Array, number: int, rng: np.random.Generator) -> Array:
         loadings, noise = self.draws.loadings[number], self.draws.noise_variance[number]
+        means = self.draws.mean
+        centred = rows - (self.center if means is None else means[number])
         inner = _precision(self.draws, number)
         root = np.linalg.inv(np.linalg.cholesky(np.eye(len(inner)) + inner))
         mean = (centred @ (loadings / noise[:, None])) @ (root.T @ root)
@@ -276,7 +278,7 @@ def align(
         )
     solution = posterior.solution if own else on_axes(posterior.standard_loadings, settings)
     turned = align_draws(draws, solution, settings if way == "rotation" else None, way)
-    return AlignedDraws(draws, solution, *turned, column_names(posterior), posterior.center)
+    return AlignedDraws(draws, solution, *turned, column_names(posterior), posterior.mean)
 
 
 def _precision(draws: Draws, number: int) -> Array:

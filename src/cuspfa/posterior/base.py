@@ -55,6 +55,11 @@ class Posterior(ABC):
     """Chains behind its draws, each with as many of them, one after the other."""
 
     @property
+    def mean(self) -> Array:
+        """(p,) E of the columns' means; the sample means where nothing is missing."""
+        return self.center
+
+    @property
     @abstractmethod
     def n_active(self) -> int:
         """K, the number of active factors."""
@@ -77,6 +82,23 @@ class Posterior(ABC):
     @abstractmethod
     def draw(self, n_draws: int = 2000, *, random_state: RandomState = None) -> Draws:
         """Draws of loadings and noise variances."""
+
+    @property
+    def column_counts(self) -> Array:
+        """(p,) values that each column has: all rows, unless some are missing."""
+        return np.full(len(self.noise_variance), float(self.n_rows))
+
+    def draw_means(self, draws: Draws, rng: np.random.Generator) -> Array:
+        """Column means of each draw, (n_draws, p): those drawn with it, or given the rest of it.
+
+        Without holes, N(ȳ, Ω/n); with holes N(E, D^{-1/2}ΩD^{-1/2}), D the numbers of values.
+        """
+        if draws.mean is not None:
+            return draws.mean
+        size, p, k = draws.loadings.shape
+        shift = draws.loadings @ rng.standard_normal((size, k, 1))
+        noise = np.sqrt(draws.noise_variance) * rng.standard_normal((size, p))
+        return np.asarray(self.mean + (shift[:, :, 0] + noise) / np.sqrt(self.column_counts))
 
     @property
     def covariance(self) -> Array:

@@ -21,6 +21,8 @@ class Draws:
         Λ. Its columns may be rotated and reordered without changing Ω.
     noise_variance : ndarray (n_draws, p)
         σ².
+    mean : ndarray (n_draws, p) or None
+        Column means, where they were drawn.
     active : ndarray of bool (n_draws, H) or None
         Which columns of Λ are factors, where a sampler has others that the spike shrinks. None
         means those that are not all zeros.
@@ -28,6 +30,7 @@ class Draws:
 
     loadings: Array
     noise_variance: Array
+    mean: Array | None = None
     active: BoolArray | None = None
 
     def __len__(self) -> int:
@@ -71,7 +74,8 @@ class Draws:
 
     def only(self, columns: Indices | slice) -> Draws:
         """The same draws of some columns alone."""
-        return Draws(self.loadings[:, columns], self.noise_variance[:, columns], self.active)
+        mean = None if self.mean is None else self.mean[:, columns]
+        return Draws(self.loadings[:, columns], self.noise_variance[:, columns], mean, self.active)
 
     def batches(self, size: int = 100) -> Iterator[Draws]:
         """The same draws, a few at a time, for sums that need no p×p×n_draws array."""
@@ -82,7 +86,8 @@ class Draws:
     def some(self, numbers: Indices | slice) -> Draws:
         """Some of the draws."""
         active = None if self.active is None else self.active[numbers]
-        return Draws(self.loadings[numbers], self.noise_variance[numbers], active)
+        mean = None if self.mean is None else self.mean[numbers]
+        return Draws(self.loadings[numbers], self.noise_variance[numbers], mean, active)
 
 
 def correlation_mse(draws: Draws, sample_correlation: Array) -> float:

@@ -20,20 +20,22 @@ import numpy as np
 from cuspfa._checks import must_be
 from cuspfa._types import Array
 from cuspfa._whole_file import check_writable, replacing
-from cuspfa.blocks import Loadings, Noise
+from cuspfa.blocks import Loadings, LoadingsLaw, Noise
+from cuspfa.blocks_holes import HoleLoadings
 from cuspfa.data.arrays import RotatedRows
 from cuspfa.errors import FileError, InputError
 from cuspfa.posterior import archive, json_kinds
 from cuspfa.posterior.archive import CONTENT, LARGEST, LARGEST_CONTENT
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.record import FitRecord, SearchEntry
-from cuspfa.posterior.variational import ScoreLaw, VariationalPosterior
+from cuspfa.posterior.variational import Means, ScoreLaw, VariationalPosterior
 from cuspfa.prior import CuspPrior
 from cuspfa.rotation import Rotation
 from cuspfa.slabs import GaussianSlab, InverseGammaSlab, LearnedSlab, Slab
 from cuspfa.sweeps import Statistics
 
-FORMAT, VERSION = "cuspfa-fit", 1
+FORMAT, VERSION = "cuspfa-fit", 2
+"""Version 2 is for data with holes; complete data are still written as version 1."""
 MOST_RIVALS = 1000
 """Rivals of a posterior that are kept."""
 
@@ -165,6 +167,12 @@ def _describe(
     for rival in posterior.rivals:
         _check_shared(posterior, rival)
     arrays = {"center": posterior.center, "scale": posterior.scale}
+    holes = posterior.means is not None
+    if posterior.means is not None:
+        arrays["counts"] = posterior.means.counts
+    correlation = posterior.sample_correlation if holes and statistics else None
+    if correlation is not None:
+        arrays["correlation"] = correlation
     known = None
     if statistics and posterior.statistics is not None:
         known, arrays["statistics"] = _describe_statistics(posterior.statistics)
@@ -174,7 +182,7 @@ def _describe(
         arrays |= {prefix + name: array for name, array in _part_arrays(part).items()}
     content = {
         "format": FORMAT,
-        "version": VERSION,
+        "version": VERSION if holes else 1,
         "library": version("cuspfa"),
         "kind": "variational",
         "n_rows": int(posterior.n_rows),
@@ -186,6 +194,8 @@ def _describe(
         "parts": parts,
         "scores": False,
     }
+    if holes:
+        content["holes"] = {"correlation": correlation is not None}
     return content, arrays
 
 
@@ -203,6 +213,7 @@ def _check_shared(posterior: VariationalPosterior, rival: VariationalPosterior) 
         not rival.rivals
         and rival.prior == posterior.prior
         and rival.statistics is posterior.statistics
+        and _same_counts(rival.means, posterior.means)
         and rival.n_rows == posterior.n_rows
         and rival.names == posterior.names
         and np.array_equal(rival.center, posterior.center)
@@ -213,6 +224,12 @@ def _check_shared(posterior: VariationalPosterior, rival: VariationalPosterior) 
             "This posterior cannot be saved: its rivals must be of the same data and prior, and "
             "have none themselves. Save it without them: dataclasses.replace(posterior, rivals=())."
         )
+
+
+def _same_counts(one: Means | None, other: Means | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return np.array_equal(one.counts, other.counts)
 
 
 def _describe_statistics(statistics: Statistics) -> tuple[dict[str, Any], Array]:
@@ -231,7 +248,7 @@ def _describe_statistics(statistics: Statistics) -> tuple[dict[str, Any], Array]
 def _describe_part(part: VariationalPosterior) -> dict[str, Any]:
     return {
         "n_factors": part.n_active,
-        "n_directions": len(part.loadings.eigenvalues),
+        "n_directions": part.loadings.directions,
         "log_det": json_kinds.number_out(part.loadings.log_det),
         "n": json_kinds.number_out(part.scores.n),
         **_plain_values(part, _OWN),
@@ -240,10 +257,7 @@ def _describe_part(part: VariationalPosterior) -> dict[str, Any]:
 
 def _part_arrays(part: VariationalPosterior) -> dict[str, Array]:
     arrays = {
-        "loadings_mean": part.loadings.mean,
-        "loadings_basis": part.loadings.basis,
-        "loadings_weights": part.loadings.weights,
-        "loadings_eigenvalues": part.loadings.eigenvalues,
+        **_law_arrays(part.loadings),
         "noise_shape": part.noise.shape,
         "noise_rate": part.noise.rate,
         "scores_inner": part.scores.inner,
@@ -251,9 +265,28 @@ def _part_arrays(part: VariationalPosterior) -> dict[str, Array]:
         "active": part.active,
         "tail_variance": part.tail_variance,
     }
+    if part.means is not None:
+        arrays["location"] = part.means.location
     if part.record is not None:
         arrays["trace"] = part.record.trace
     return arrays
+
+
+def _law_arrays(law: LoadingsLaw) -> dict[str, Array]:
+    if isinstance(law, HoleLoadings):
+        return {
+            "loadings_mean": law.mean,
+            "loadings_covariance": law.covariance,
+            "loadings_anchor": law.anchor,
+        }
+    if not isinstance(law, Loadings):
+        raise InputError(f"Loadings of type {type(law).__name__} cannot be saved.")
+    return {
+        "loadings_mean": law.mean,
+        "loadings_basis": law.basis,
+        "loadings_weights": law.weights,
+        "loadings_eigenvalues": law.eigenvalues,
+    }
 
 
 def _plain_values(thing: Any, kinds: dict[str, json_kinds.Kind]) -> dict[str, Any]:
@@ -305,9 +338,9 @@ def _decode(text: bytes) -> dict[str, Any]:
         content = json.loads(text.decode(), parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         raise FileError(f"is damaged: its {CONTENT} cannot be read") from None
-    _check_version(content)
+    holes = {"holes": _holes} if _check_version(content) > 1 else {}
     content.setdefault("rotation", None)  # files from before there were rotations
-    checked = json_kinds.fields(CONTENT, content, _CONTENT)
+    checked = json_kinds.fields(CONTENT, content, _CONTENT | holes)
     p, names, known = (checked[key] for key in ("n_columns", "names", "statistics"))
     if p == 0 or not checked["parts"]:
         raise FileError(f"is damaged: {CONTENT} describes no posterior")
@@ -318,7 +351,7 @@ def _decode(text: bytes) -> dict[str, Any]:
     return checked
 
 
-def _check_version(content: Any) -> None:
+def _check_version(content: Any) -> int:
     kind = content.get("format") if isinstance(content, dict) else None
     if kind != FORMAT:
         raise FileError(
@@ -331,23 +364,26 @@ def _check_version(content: Any) -> None:
             f"{archive.short(content.get('library'))}; this cuspfa, {version('cuspfa')}, reads "
             f"version {VERSION}. Upgrade cuspfa to read it"
         )
-    if found != VERSION:
+    if found < 1:
         raise FileError(f"is damaged: there is no version {found} of the format")
+    return found
 
 
 def _shapes(content: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     """The arrays of a file, in their order."""
     p = content["n_columns"]
     shapes: dict[str, tuple[int, ...]] = {"center": (p,), "scale": (p,)}
+    holes = content.get("holes")
+    if holes is not None:
+        shapes["counts"] = (p,)
+        if holes["correlation"]:
+            shapes["correlation"] = (p, p)
     if content["statistics"] is not None:
         shapes["statistics"] = (content["statistics"]["n_rows"], p)
     for part, prefix in zip(content["parts"], _prefixes(), strict=False):
         k, m = part["n_factors"], part["n_directions"]
         own: dict[str, tuple[int, ...]] = {
-            "loadings_mean": (p, k),
-            "loadings_basis": (k, m),
-            "loadings_weights": (p,),
-            "loadings_eigenvalues": (m,),
+            **(_shared_shapes(p, k, m) if holes is None else _own_shapes(p, k)),
             "noise_shape": (p,),
             "noise_rate": (p,),
             "scores_inner": (k, k),
@@ -355,6 +391,8 @@ def _shapes(content: dict[str, Any]) -> dict[str, tuple[int, ...]]:
             "active": (k,),
             "tail_variance": (p,),
         }
+        if holes is not None:
+            own["location"] = (p,)
         if part["record"] is not None:
             own["trace"] = (part["record"]["n_trace"],)
         shapes |= {prefix + name: shape for name, shape in own.items()}
@@ -363,7 +401,24 @@ def _shapes(content: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-POSITIVE = ("scale", "noise_shape", "noise_rate")
+def _shared_shapes(p: int, k: int, m: int) -> dict[str, tuple[int, ...]]:
+    return {
+        "loadings_mean": (p, k),
+        "loadings_basis": (k, m),
+        "loadings_weights": (p,),
+        "loadings_eigenvalues": (m,),
+    }
+
+
+def _own_shapes(p: int, k: int) -> dict[str, tuple[int, ...]]:
+    return {
+        "loadings_mean": (p, k),
+        "loadings_covariance": (p, k, k),
+        "loadings_anchor": (p, k),
+    }
+
+
+POSITIVE = ("scale", "noise_shape", "noise_rate", "counts")
 NOT_NEGATIVE = ("loadings_weights", "loadings_eigenvalues", "active", "tail_variance")
 
 
@@ -386,6 +441,7 @@ def _rebuild(content: dict[str, Any], arrays: dict[str, Array]) -> VariationalPo
         if arrays[name].shape != shape:
             raise FileError(f"has {name}.npy of shape {arrays[name].shape} instead of {shape}")
         _check_values(name, arrays[name])
+    holes = content.get("holes")
     statistics = None
     if (known := content["statistics"]) is not None:
         rows, is_gram = arrays["statistics"], known["type"] == "gram"
@@ -397,6 +453,7 @@ def _rebuild(content: dict[str, Any], arrays: dict[str, Array]) -> VariationalPo
         "scale": arrays["scale"],
         "n_rows": content["n_rows"],
         "names": content["names"],
+        "correlation": arrays["correlation"] if holes and holes["correlation"] else None,
     }
     first, *others = (
         _rebuild_part(part, arrays, prefix)
@@ -419,14 +476,25 @@ def _rebuild_part(part: dict[str, Any], arrays: dict[str, Array], prefix: str) -
         search = [SearchEntry(**entry) for entry in known["search"]]
         values = {name: value for name, value in known.items() if name != "n_trace"}
         record = FitRecord(**values | {"trace": of("trace"), "search": search})
-    return {
-        "loadings": Loadings(
+    law: LoadingsLaw
+    means = None
+    if "counts" in arrays:
+        law = HoleLoadings(
+            of("loadings_mean"), of("loadings_covariance"), of("loadings_anchor"), part["log_det"]
+        )
+        _check_covariances(prefix, law)
+        means = Means(of("location"), arrays["counts"])
+    else:
+        law = Loadings(
             of("loadings_mean"),
             of("loadings_basis"),
             of("loadings_weights"),
             of("loadings_eigenvalues"),
             part["log_det"],
-        ),
+        )
+    return {
+        "loadings": law,
+        "means": means,
         "noise": Noise(of("noise_shape"), of("noise_rate")),
         "scores": ScoreLaw(of("scores_inner"), of("scores_covariance"), part["n"]),
         "active": of("active"),
@@ -436,6 +504,17 @@ def _rebuild_part(part: dict[str, Any], arrays: dict[str, Array], prefix: str) -
         "weight": part["weight"],
         "record": record,
     }
+
+
+def _check_covariances(prefix: str, law: HoleLoadings) -> None:
+    """Each must be positive definite, or draws would end in an error of NumPy's."""
+    symmetric = np.array_equal(law.covariance, law.covariance.transpose(0, 2, 1))
+    try:
+        np.linalg.cholesky(law.covariance)
+    except np.linalg.LinAlgError:
+        symmetric = False
+    if not symmetric:
+        raise FileError(f"has numbers in {prefix}loadings_covariance.npy that cannot be there")
 
 
 # --- the entries of fit.json ---
@@ -503,6 +582,10 @@ def _statistics(name: str, value: Any) -> dict[str, Any]:
         "n": json_kinds.positive,
     }
     return json_kinds.fields(name, value, kinds)
+
+
+def _holes(name: str, value: Any) -> dict[str, Any]:
+    return json_kinds.fields(name, value, {"correlation": json_kinds.flag})
 
 
 def _record(name: str, value: Any) -> dict[str, Any] | None:

@@ -32,7 +32,7 @@ class MarginalGaussian:
     ) -> None:
         self.mean, self.noise_variance = mean, noise_variance
         self.components = components if turn is None else turn @ components
-        self._turn = turn
+        self.turn = turn
 
     @cached_property
     def _root(self) -> Array:
@@ -43,7 +43,7 @@ class MarginalGaussian:
     @cached_property
     def score_covariance(self) -> Array:
         """A^{-1}, turned: the covariance of the factors given y, the same for all rows."""
-        root = self._root if self._turn is None else self._root @ self._turn
+        root = self._root if self.turn is None else self._root @ self.turn
         return np.asarray(root.T @ root)
 
     @cached_property
@@ -55,7 +55,7 @@ class MarginalGaussian:
     @cached_property
     def _score_weights(self) -> Array:
         """The same of the factors on their own axes."""
-        return self._weights if self._turn is None else np.asarray(self._weights @ self._turn)
+        return self._weights if self.turn is None else np.asarray(self._weights @ self.turn)
 
     def scores(self, rows: Any) -> Array:
         """E[η | y] of each row, (n, K)."""

@@ -10,7 +10,8 @@ import numpy as np
 from cuspfa._checks import generator, must_be, whole
 from cuspfa._threads import one_blas_thread
 from cuspfa._types import Array, RandomState
-from cuspfa.blocks import Loadings, Noise
+from cuspfa.blocks import LoadingsLaw, Noise
+from cuspfa.data.patterns import unrestricted_covariance
 from cuspfa.errors import InputError
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.draws import Draws
@@ -29,6 +30,7 @@ from cuspfa.sweeps import (
     sweep,
     turn,
 )
+from cuspfa.sweeps_holes import RowsInMemory, begin_filled, sweep_filled
 
 CHUNK = 1 << 19
 """Loadings that move together: 4 MB."""
@@ -36,6 +38,13 @@ WIDEST = 2000
 """Columns up to which a correlation matrix is made of rows that were kept."""
 SWEEPS, WORK = 8, 2e10
 """Sweeps after the scale-rotation move, as many as take no more than so many operations."""
+CHAINS, IN_A_CHAIN = 40, 25
+"""With holes a sweep goes through all rows, so that chains go on: after their first sweeps each
+further one is a draw, about so many in a chain."""
+EM_STEPS = 8
+"""For correlations of data with holes: the model's own are near."""
+TOGETHER = 1 << 22
+"""Numbers of the scores of chains that move together: 32 MB."""
 
 
 def _chunks(shape: tuple[int, ...]) -> list[slice]:
@@ -68,16 +77,26 @@ class ScoreLaw(NamedTuple):
         return second
 
 
+class Means(NamedTuple):
+    """What is known of the means of columns with holes."""
+
+    location: Array
+    """(p,) E, as a difference to the mean of what was observed, on the scale the engine saw."""
+    counts: Array
+    """(p,) values that each column has."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class VariationalPosterior(Posterior):
     """q*(Λ) q*(σ²) of the active factors.
 
     Factors that the spike takes, at most a few with mean loadings other than zero, enter the
-    variances alone. Holds no row of the data.
+    variances alone. Holds no row of the data, unless these have holes: then `rows` are kept for
+    draws in the process that made the fit, and neither saved, pickled nor copied.
 
     Attributes
     ----------
-    loadings : Loadings
+    loadings : LoadingsLaw
         q(λ_j) = N(μ_j, V_j) of the K factors, on the scale the engine saw.
     noise : Noise
         q(σ²_j) = InvGa(A_j, B_j) on that scale.
@@ -107,9 +126,15 @@ class VariationalPosterior(Posterior):
         The axes that its factors are shown on.
     record : FitRecord or None
         How the fit went.
+    means : Means or None
+        Of columns with holes; None where nothing is missing.
+    correlation : ndarray (p, p) or None
+        Of data with holes, estimated without a factor model, once it was asked for.
+    rows : RowsInMemory or None
+        Rows with holes, for exact sweeps; None after `cuspfa.load`, pickling or copying.
     """
 
-    loadings: Loadings
+    loadings: LoadingsLaw
     noise: Noise
     scores: ScoreLaw
     active: Array
@@ -125,6 +150,9 @@ class VariationalPosterior(Posterior):
     weight: float = 1.0
     rivals: tuple[VariationalPosterior, ...] = ()
     record: FitRecord | None = None
+    means: Means | None = None
+    correlation: Array | None = None
+    rows: RowsInMemory | None = None
     rotation: Rotation | None = None
 
     def __repr__(self) -> str:
@@ -139,12 +167,40 @@ class VariationalPosterior(Posterior):
 
     @property
     def sample_correlation(self) -> Array | None:
-        """Of the data, (p, p), where their statistics are kept."""
+        """Of the data, (p, p), where their statistics are kept.
+
+        With holes, those of a normal law without factors, by EM from where this one is; None where
+        that would take long, and where neither the rows nor their correlations were kept.
+        """
+        if self.means is not None:
+            if self.correlation is None and self.rows is not None:
+                found = self._unrestricted(self.rows)
+                object.__setattr__(self, "correlation", found)  # once is enough
+            return self.correlation
         if self.statistics is None or len(self.scale) > WIDEST:
             return None
         products = self.statistics.rows.T @ self.statistics.rows
         sd = np.sqrt(np.diag(products))
         return np.asarray(products / sd[:, None] / sd)
+
+    def _unrestricted(self, rows: RowsInMemory) -> Array | None:
+        assert self.means is not None
+        start = self.covariance / self.scale[:, None] / self.scale
+        found = unrestricted_covariance(rows.data.rotated(), self.means.location, start, EM_STEPS)
+        if found is None:
+            return None
+        sd = np.sqrt(np.diag(found))
+        return np.asarray(found / sd[:, None] / sd)
+
+    @property
+    def mean(self) -> Array:
+        """(p,) E of the columns' means, in the user's units."""
+        return self.center if self.means is None else self.center + self.scale * self.means.location
+
+    @property
+    def column_counts(self) -> Array:
+        """(p,) values that each column has."""
+        return super().column_counts if self.means is None else self.means.counts
 
     @property
     def mean_loadings(self) -> Array:
@@ -187,7 +243,8 @@ class VariationalPosterior(Posterior):
             Draw from q itself, as the paper does.
         sweeps : int or None, default=None
             Exact sweeps for each draw. None means 8, or as many of them as do not take long; 0
-            the scale-rotation move alone, which costs next to nothing whatever p is.
+            the scale-rotation move alone, which costs next to nothing whatever p is. With holes
+            they are the sweeps that a chain begins with, and about 25 draws come from a chain.
         mixed : bool, default=False
             Draw the number of factors too, by the weights of `search_`; loadings of draws with
             fewer factors are filled up with zeros.
@@ -214,11 +271,14 @@ class VariationalPosterior(Posterior):
             return self._draw_mixed(size, rng, mean_field=mean_field, sweeps=sweeps)
         number = self._sweeps(size, sweeps)
         p, k = self.loadings.mean.shape
-        draws = Draws(np.empty((size, p, k)), np.empty((size, p)))
+        mean = None if self.means is None else np.empty((size, p))
+        draws = Draws(np.empty((size, p, k)), np.empty((size, p)), mean)
         with one_blas_thread(p * min(p, round(self.scores.n))):
             if mean_field or number == 0 or k == 0:
                 turns = None if mean_field or k == 0 else self._draw_turns(size, rng)
                 self._draw_from_q(draws, turns, rng)
+            elif self.rows is not None:
+                self._draw_from_rows(draws, number, rng)
             else:
                 self._draw_by_sweeps(draws, number, rng)
         return draws
@@ -239,27 +299,28 @@ class VariationalPosterior(Posterior):
         ]
         order = rng.permutation(size)  # so that the first of them are draws of the whole too
         noise = np.concatenate([one.noise_variance for one in drawn])
-        return Draws(np.concatenate(padded)[order], noise[order])
+        means = [one.mean for one in drawn if one.mean is not None]
+        mean = np.concatenate(means)[order] if means else None
+        return Draws(np.concatenate(padded)[order], noise[order], mean)
 
     def _draw_from_q(self, draws: Draws, turns: Array | None, rng: np.random.Generator) -> None:
         """Fill draws from q, the loadings turned by matrices (size, K, K)."""
         law, scale = self.loadings, self.scale
-        spread, mean = scale[:, None] * np.sqrt(law.spread), scale[:, None] * law.mean
+        p = len(scale)
         for part in _chunks(draws.loadings.shape):
             out = draws.loadings[part]
-            z = rng.standard_normal((len(out), *spread.shape))
-            z *= spread
+            drawn = law.deviations(rng.standard_normal((len(out), p, law.directions)))
+            drawn += law.mean
+            drawn *= scale[:, None]
             if turns is None:
-                rows = len(out) * len(mean)
-                flat = out.reshape(rows, out.shape[2])
-                np.matmul(z.reshape(rows, spread.shape[1]), law.basis.T, out=flat)
-                out += mean
+                out[...] = drawn
             else:
-                np.matmul(z, law.basis.T @ turns[part], out=out)
-                out += mean @ turns[part]
+                np.matmul(drawn, turns[part], out=out)
         gamma = rng.standard_gamma(self.noise.shape, size=draws.noise_variance.shape)
         np.divide(scale**2 * self.noise.rate, gamma, out=draws.noise_variance)
         draws.noise_variance[...] += scale**2 * self.tail_variance
+        if draws.mean is not None:
+            draws.mean[...] = self.draw_means(Draws(draws.loadings, draws.noise_variance), rng)
 
     def _draw_turns(self, size: int, rng: np.random.Generator) -> Array:
         """Draws of the matrix by which loadings are turned and stretched, (size, K, K)."""
@@ -284,15 +345,49 @@ class VariationalPosterior(Posterior):
             np.multiply(flip(chains.loadings), self.scale[:, None], out=draws.loadings[part])
             np.multiply(chains.noise.T, self.scale**2, out=draws.noise_variance[part])
 
+    def _draw_from_rows(self, draws: Draws, sweeps: int, rng: np.random.Generator) -> None:
+        """Fill draws from chains that begin at q and go on after their first sweeps."""
+        assert self.rows is not None
+        assert self.means is not None
+        assert draws.mean is not None
+        chains = self._chains(len(draws))
+        step = max(1, TOGETHER // max(self.n_rows * self.n_active, 1))
+        for first in range(0, chains, step):
+            size = min(step, chains - first)
+            at = begin_filled(
+                self.loadings, self.noise, self.means.location, self.rows, self.slab, size, rng
+            )
+            for number in range(sweeps + -(-(len(draws) - first) // chains)):
+                at = sweep_filled(at, self.rows, self.slab, self.prior, rng)
+                if number < sweeps:
+                    continue
+                # Neighbours come from different chains, so that any few draws are of the whole.
+                begin = (number - sweeps) * chains + first
+                part = slice(begin, min(begin + size, len(draws)))
+                kept = len(draws.loadings[part])
+                own = flip(at.chains.loadings)[:kept]
+                np.multiply(own, self.scale[:, None], out=draws.loadings[part])
+                np.multiply(at.chains.noise.T[:kept], self.scale**2, out=draws.noise_variance[part])
+                draws.mean[part] = self.center + self.scale * at.mean.T[:kept]
+
+    @staticmethod
+    def _chains(size: int) -> int:
+        return min(size, max(CHAINS, size // IN_A_CHAIN))
+
     def _sweeps(self, size: int, asked: int | None) -> int:
         if asked is not None:
             number = whole("sweeps", asked, 0)
-            if number and self.statistics is None:
+            if number and self.statistics is None and self.rows is None:
                 raise InputError(
                     f"sweeps must be 0 or None for data of this size or kind, of which no "
                     f"statistics are kept. Got {asked} instead."
                 )
             return number
+        if self.rows is not None:
+            chains = self._chains(size)
+            each = chains * self.rows.work * max(self.n_active, 1)
+            room = int(WORK / each) - -(-size // chains)
+            return int(np.clip(room, 0, SWEEPS))
         if self.statistics is None:
             return 0
         p, k = self.loadings.mean.shape

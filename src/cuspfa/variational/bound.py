@@ -91,6 +91,6 @@ def _loadings_term(state: State, p: int, prior: CuspPrior) -> float:
 
 def _scores_term(state: State) -> float:
     # The 2π of prior and entropy cancel; ½ log e per coordinate stays.
-    scores, v, k = state.scores, state.tail.score_variance, state.n_factors
-    explicit = 0.5 * (scores.log_det + scores.n * k - float(np.trace(scores.second)))
-    return explicit + 0.5 * state.tail.size * scores.n * (float(np.log(v)) + 1.0 - v)
+    scores, k = state.scores, state.n_factors
+    explicit = 0.5 * (scores.log_det + scores.n * k - float(np.trace(scores.total)))
+    return explicit + state.tail.size * state.tail.score_term

@@ -76,10 +76,8 @@ class _Proposal:
 
     def __init__(self, state: State) -> None:
         law, noise = state.loadings, state.noise
-        p, k = law.mean.shape
-        wider = law._replace(
-            basis=np.sqrt(WIDER) * law.basis, log_det=law.log_det + p * k * np.log(WIDER)
-        )
+        k = law.mean.shape[1]
+        wider = law.widened(WIDER)
         flatter = noise._replace(shape=FLATTER * noise.shape, rate=FLATTER * noise.rate)
         state = state._replace(loadings=wider, noise=flatter)
         self.noise = flatter
@@ -101,10 +99,10 @@ class _Proposal:
         """Loadings (p, size, K) and noise variances (p, size); unrotated, which nothing sees."""
         wide = self.widened
         p, k = wide.mean.shape
-        z = rng.standard_normal((p, size, k)) * np.sqrt(wide.spread)[:, None, :]
+        z = flip(rng.standard_normal((p, size, k)))
         x = np.sqrt(wide.widths) * rng.standard_normal((size, len(wide.widths)))
         moves = (x @ wide.directions).reshape(size, k, k)
-        loadings = z @ wide.basis.T + flip(wide.mean @ (np.eye(k) + moves))
+        loadings = flip(wide.law.deviations(z) + wide.mean @ (np.eye(k) + moves))
         gamma = rng.standard_gamma(self.noise.shape[:, None], size=(p, size))
         return loadings, self.noise.rate[:, None] / gamma
 
@@ -114,7 +112,7 @@ class _Proposal:
         towards = flip(loadings).transpose(0, 2, 1) @ (self.rows[:, None] * wide.mean)
         u, _, v = np.linalg.svd(towards)
         delta = flip(loadings) @ (u @ v) - wide.mean
-        whitened = ((delta @ wide.inverse.T) / wide.spread) @ wide.inverse
+        whitened = wide.law.whitened(delta)
         quadratic = np.sum(delta * whitened, axis=(1, 2))
         moved = (wide.mean.T @ whitened).reshape(size, k * k)
         along = moved @ wide.directions.T

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cuspfa._types import Array
-from cuspfa.blocks import Loadings, Noise, ScoreMoments, expected_rss, update_loadings
+from cuspfa.blocks import KnownScores, LoadingsLaw, Noise
 from cuspfa.data.source import DataSource
 from cuspfa.prior import CuspPrior
 from cuspfa.process import (
@@ -36,16 +36,18 @@ class Tail(NamedTuple):
     """H − K; 0 when the spike is a point mass at zero, where such factors do not exist."""
     loading_variance: Array
     """(p,) w_j, variance of λ_jh."""
-    score_variance: float
-    """v, variance of η_ih."""
+    score_variance: Array | float
+    """v, variance of η_ih; with holes (p,), its sum over the rows that have column j, over n."""
+    score_term: float = 0.0
+    """E[log p(η_·h)] − E[log q(η_·h)], what the scores of one such factor add to the bound."""
 
 
 class State(NamedTuple):
     """q(λ, η, σ, z, v): all that the next cycle needs."""
 
-    loadings: Loadings
+    loadings: LoadingsLaw
     noise: Noise
-    scores: ScoreMoments
+    scores: KnownScores
     tail: Tail
     labels: Labels
     sticks: Sticks
@@ -101,13 +103,13 @@ def residual_squares(state: State, squares: Array) -> Array:
     """(p,) E Σ_i (y_ij − λ_jᵀη_i)² with all H factors."""
     tail = state.tail
     extra = tail.size * state.scores.n * tail.score_variance * tail.loading_variance
-    return expected_rss(state.loadings, state.scores, squares) + extra
+    return np.asarray(state.scores.expected_rss(state.loadings, squares) + extra)
 
 
 def step_loadings(state: State, source: DataSource, prior: CuspPrior) -> State:
     """Step 1, for explicit and inactive factors."""
     precision, k, tail = prior_precision(state, prior), state.n_factors, state.tail
-    loadings = update_loadings(precision[:k], state.noise.precision, state.scores)
+    loadings = state.scores.best_loadings(precision[:k], state.noise.precision)
     if tail.size:
         # The inactive factors share one law, so their prior precisions enter by their mean.
         mean = (np.sum(precision[k:]) + (state.labels.last - 1) * precision[-1]) / tail.size
@@ -138,8 +140,8 @@ def step_scores(state: State, source: DataSource, prior: CuspPrior) -> State:
     """Step 3, for explicit and inactive factors."""
     precision, tail = state.noise.precision, state.tail
     if tail.size:
-        variance = 1.0 / (1.0 + float(precision @ tail.loading_variance))
-        tail = tail._replace(score_variance=variance)
+        variance, term = source.inactive_scores(precision * tail.loading_variance)
+        tail = tail._replace(score_variance=variance, score_term=term)
     return state._replace(scores=source.expect_scores(state.loadings, precision), tail=tail)
 
 

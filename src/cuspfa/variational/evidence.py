@@ -26,7 +26,7 @@ from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.special import gammaln
 
 from cuspfa._types import Array
-from cuspfa.blocks import Loadings, Noise
+from cuspfa.blocks import Noise
 from cuspfa.data.source import DataSource
 from cuspfa.prior import CuspPrior
 from cuspfa.slabs import HYPER_SPREAD, LOG_2PI, GaussianSlab, InverseGammaSlab, Slab
@@ -96,19 +96,13 @@ def _log_noise_ratio(variance: Array, noise: Noise, prior: CuspPrior) -> float:
 
 
 class Widened:
-    """q̃(Λ), with the linear algebra of its scale directions in K² dimensions.
-
-    V_j^{-1} = T + τ_j M for all rows, so <μX, μY> in that metric is a sum of two Kronecker
-    products and no array has p K³ entries.
-    """
+    """q̃(Λ), with the linear algebra of its scale directions in K² dimensions."""
 
     def __init__(self, state: State) -> None:
-        loadings = state.loadings
-        self.mean, self.basis, self.spread = loadings.mean, loadings.basis, loadings.spread
-        self.log_det = loadings.log_det
+        self.law = state.loadings
+        self.mean, self.log_det = self.law.mean, self.law.log_det
         k = self.mean.shape[1]
-        self.inverse = np.asarray(np.linalg.inv(self.basis))
-        self.metric = metric = _metric(state.loadings, self.inverse)
+        self.metric = metric = self.law.metric()
         self.directions = symmetric(k)
         gram = self.directions @ metric @ self.directions.T
         known = np.maximum(np.diag(gram), 1e-100)  # a dead factor's directions have no length
@@ -127,22 +121,14 @@ class Widened:
     def draw(self, rng: np.random.Generator) -> tuple[Array, float]:
         """Λ − μ and log q̃(Λ), the same for both signs."""
         p, k = self.mean.shape
-        delta = (np.sqrt(self.spread) * rng.standard_normal((p, k))) @ self.basis.T
+        delta = self.law.deviations(rng.standard_normal((p, k)))
         x = np.sqrt(self.widths) * rng.standard_normal(len(self.widths))
         delta += self.mean @ (x @ self.directions).reshape(k, k)
-        whitened = ((delta @ self.inverse.T) / self.spread) @ self.inverse
+        whitened = self.law.whitened(delta)
         along = self.directions @ (self.mean.T @ whitened).ravel()
         explained = solve_triangular(self.inner, along, lower=True) if k else along
         quadratic = float(np.sum(delta * whitened) - explained @ explained)
         return delta, -0.5 * (p * k * LOG_2PI + self.log_det + quadratic)
-
-
-def _metric(loadings: Loadings, inverse: Array) -> Array:
-    """Σ_j (Xᵀμ_j)ᵀ V_j^{-1} (Yᵀμ_j) as a K²×K² matrix over vec(X), vec(Y) (row-major)."""
-    mean = loadings.mean
-    t, m = inverse.T @ inverse, (inverse.T * loadings.eigenvalues) @ inverse
-    weighted = mean.T @ (loadings.weights[:, None] * mean)
-    return np.asarray(np.kron(mean.T @ mean, t) + np.kron(weighted, m))
 
 
 def _scale_variances(state: State) -> Array:

@@ -24,7 +24,7 @@ def step_expand(state: State, source: DataSource, prior: CuspPrior) -> State:
     if state.n_factors == 0 or (prior.spike is not None and np.any(state.active < 1 - SATURATED)):
         return state
     n, p = state.scores.n, source.p
-    lower = np.linalg.cholesky(state.scores.second)
+    lower = np.linalg.cholesky(state.scores.total)
     second = state.loadings.weighted_gram(np.ones(p))
     eigenvalues, u = np.linalg.eigh(lower.T @ second @ lower)
     order = slice(None, None, -1)  # strongest factor first
@@ -33,9 +33,8 @@ def step_expand(state: State, source: DataSource, prior: CuspPrior) -> State:
     root = np.sqrt(x)
     log_det = float(np.sum(np.log(root)) - np.sum(np.log(np.diag(lower))))
     after = np.sum(state.slab.log_density(eigenvalues / x, p)) - 0.5 * np.sum(x)
-    before = np.sum(state.slab.log_density(np.diag(second), p)) - 0.5 * np.trace(
-        state.scores.second
-    )
+    before = np.sum(state.slab.log_density(np.diag(second), p))
+    before -= 0.5 * np.trace(state.scores.total)
     if not after + (n - p) * log_det > before:
         return state  # at the optimum, or at a limit of the slab, rounding would decide
     r = root[:, None] * (u.T @ np.linalg.inv(lower))

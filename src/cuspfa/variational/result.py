@@ -6,11 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from cuspfa._types import BoolArray
+from cuspfa._types import Array, BoolArray
+from cuspfa.data.arrays import KEPT
 from cuspfa.data.complete import Prepared
+from cuspfa.data.holes import HoleSource
 from cuspfa.posterior.record import FitRecord
-from cuspfa.posterior.variational import ScoreLaw, VariationalPosterior
+from cuspfa.posterior.variational import Means, ScoreLaw, VariationalPosterior
 from cuspfa.prior import CuspPrior
+from cuspfa.sweeps_holes import RowsInMemory
 from cuspfa.variational.cycle import State
 from cuspfa.variational.fit import Status
 from cuspfa.variational.method import VariationalFit
@@ -19,23 +22,32 @@ from cuspfa.variational.method import VariationalFit
 def posterior_of(
     fit: VariationalFit, prepared: Prepared, prior: CuspPrior, names: list[str] | None
 ) -> VariationalPosterior:
-    """What is kept of a fit; nothing in it is a row of the data."""
-    statistics = prepared.source.statistics()
+    """What is kept of a fit; of rows only those with holes, for this process alone."""
+    source = prepared.source
     shared: dict[str, Any] = {
         "prior": prior,
-        "statistics": statistics,
+        "statistics": source.statistics(),
         "center": prepared.center,
         "scale": prepared.scale,
         "n_rows": prepared.n,
         "names": names,
     }
+    counts = None
+    if isinstance(source, HoleSource):
+        counts = source.seen
+        if source.original.rows.size <= KEPT:
+            shared["rows"] = RowsInMemory(source.original)
     rivals = tuple(
-        VariationalPosterior(**_laws(state), **shared, weight=weight)
+        VariationalPosterior(**_laws(state, counts), **shared, weight=weight)
         for weight, state in fit.rivals
     )
     weight = 1.0 - sum(rival.weight for rival in rivals)
     return VariationalPosterior(
-        **_laws(fit.best.state), **shared, weight=weight, rivals=rivals, record=record_of(fit)
+        **_laws(fit.best.state, counts),
+        **shared,
+        weight=weight,
+        rivals=rivals,
+        record=record_of(fit),
     )
 
 
@@ -54,8 +66,8 @@ def record_of(fit: VariationalFit) -> FitRecord:
     )
 
 
-def _laws(state: State) -> dict[str, Any]:
-    """The part of a posterior that a state determines."""
+def _laws(state: State, counts: Array | None) -> dict[str, Any]:
+    """The part of a posterior that a state determines; `counts` where columns have holes."""
     active = state.active > 0.5
     # Factors that the labels call inactive count as noise, with those that have no mean.
     others = state.loadings.only(~active)
@@ -68,13 +80,11 @@ def _laws(state: State) -> dict[str, Any]:
         "expected_active_factors": state.expected_active,
         "tail_variance": state.tail.size * state.tail.loading_variance + unexplained,
         "slab": state.slab,
+        "means": None if counts is None else Means(state.scores.location(state.loadings), counts),
     }
 
 
 def _score_law(state: State, active: BoolArray) -> ScoreLaw:
-    precision = state.loadings.weighted_gram(state.noise.precision)
-    precision[np.diag_indices_from(precision)] += 1.0
-    chosen = np.ix_(active, active)
-    covariance = np.asarray(np.linalg.inv(precision)[chosen], dtype=float)
-    second = state.scores.second[chosen]
-    return ScoreLaw(second - state.scores.n * covariance, covariance, state.scores.n)
+    chosen, scores = np.ix_(active, active), state.scores
+    covariance = scores.covariance(state.loadings, state.noise.precision)[chosen]
+    return ScoreLaw(scores.total[chosen] - scores.n * covariance, covariance, scores.n)

@@ -184,7 +184,7 @@ class Search:
         A direction counts when its eigenvalue is above the edge (1 + √(p/n))² of pure noise.
         """
         n, p = self.source.n, self.source.p
-        variances = np.asarray(self.source.squares / n)
+        variances = np.asarray(self.source.squares / self.source.counts)
         edge, limit = (1 + np.sqrt(p / n)) ** 2, min(self.max_factors, p)
         noise, mean, found = variances, np.zeros((p, 0)), -1
         for _ in range(2 if k is not None else 6):

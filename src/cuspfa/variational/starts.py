@@ -96,7 +96,7 @@ def draw_start(
     """
     if n_factors is None:
         n_factors = int(prior.process(n_terms).draw(1.0, 0.0, random_state=rng).active.sum())
-    variances = np.asarray(source.squares / source.n)
+    variances = np.asarray(source.squares / source.counts)
     theta = _draw_variances(prior, n_factors, float(np.mean(variances)), rng)
     mean = rng.standard_normal((source.p, n_factors)) * np.sqrt(theta)
     return state_at(mean, variances, source, prior, n_terms, like)

@@ -159,8 +159,7 @@ def signal_left(search: Search, state: State, part: float = NEAR_EDGE) -> bool:
 
 def _weigh(search: Search, k: int, draws: int) -> Evidence:
     state = search.best_by_k[k].state
-    cost = search.source.p * min(search.source.p, search.source.n) * (k + 1)
-    draws = int(np.clip(DRAW_COST / cost, 20, draws))
+    draws = int(np.clip(DRAW_COST / search.source.likelihood_work(k), 20, draws))
     # The same draws every time: an average, which should not differ from fit to fit.
     fixed = np.random.default_rng(0)
     found = evidence(state, search.source, search.prior, fixed, draws)

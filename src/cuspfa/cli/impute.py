@@ -1,0 +1,94 @@
+"""The terminal's face of `cuspfa impute`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from cuspfa._threads import one_blas_thread
+from cuspfa._types import Array
+from cuspfa.cli.console import Terminal
+from cuspfa.cli.fitted import load_fit
+from cuspfa.cli.read import Table, read_table
+from cuspfa.cli.scores import as_csv, check_output, law_of, matched, separator_of, write
+from cuspfa.cli.show import Page, count
+from cuspfa.errors import InputError
+from cuspfa.posterior.base import Posterior
+from cuspfa.posterior.observed import ObservedRows
+from cuspfa.posterior.variational import VariationalPosterior
+
+MOST_DRAWS = 1000
+
+
+def write_imputed(
+    fit: Path,
+    data: str,
+    *,
+    output: Path | None,
+    id_column: str | None,
+    draws: int | None,
+    std: bool,
+    seed: int,
+) -> None:
+    """The fit's columns of a table with their holes filled, as CSV."""
+    check_output(output, fit, data)
+    if draws is not None and not 1 <= draws <= MOST_DRAWS:
+        raise InputError(f"--draws must be between 1 and {MOST_DRAWS}. Got {draws} instead.")
+    if draws is not None and std:
+        raise InputError("--std is for expected values: with --draws the tables tell the spread.")
+    if seed < 0:
+        raise InputError(f"--seed must be a whole number not below 0. Got {seed} instead.")
+    posterior = load_fit(fit)
+    table = read_table(data, id_column=id_column)
+    rows = matched(posterior, table)
+    names = posterior.names or [f"x{j}" for j in range(1, rows.shape[1] + 1)]
+    law = law_of(posterior)
+    with one_blas_thread(law.components.size):
+        observed = ObservedRows(law, rows)
+        if draws is None:
+            values = observed.filled()
+            if std:
+                values = np.hstack([values, observed.standard_deviations()])
+                names = [*names, *(f"{name}_std" for name in names)]
+            text = as_csv(names, values, table, separator_of(output))
+        else:
+            drawn = _drawn(posterior, observed, draws, seed)
+            text = _stacked(names, drawn, table, separator_of(output))
+    write(text, output)
+    page = Page(Terminal(stderr=True))
+    holes = int(np.isnan(rows).sum())
+    lacking = int(np.isnan(rows).any(axis=1).sum())
+    filled = f"{count(holes, 'hole')} in {count(lacking, 'row')} filled"
+    empty = int(np.isnan(rows).all(axis=1).sum())
+    if empty:
+        filled += f"; {count(empty, 'row')} without any value, by the means of the fit alone"
+    page.paragraph(f"{filled[0].upper()}{filled[1:]}.")
+    if draws is not None and not _exact(posterior):
+        page.paragraph(
+            "Loadings, noise and means were drawn without exact sweeps, for which a saved fit to "
+            "data with holes, or to large ones, has no rows: their spread is approximate."
+        )
+    if output is not None:
+        what = f"{len(rows)} rows" if draws is None else f"{draws} tables of {len(rows)} rows"
+        page.console.print(f"Written {what} to {output}", soft_wrap=True, markup=False)
+
+
+def _exact(posterior: Posterior) -> bool:
+    return not isinstance(posterior, VariationalPosterior) or posterior.statistics is not None
+
+
+def _drawn(posterior: Posterior, observed: ObservedRows, draws: int, seed: int) -> Iterator[Array]:
+    rng = np.random.default_rng(seed)
+    parameters = posterior.draw(draws, random_state=rng)
+    return observed.draw(parameters, posterior.draw_means(parameters, rng), rng)
+
+
+def _stacked(names: list[str], drawn: Iterator[Array], table: Table, separator: str) -> str:
+    """One table below the other, the number of the table in the first column."""
+    texts = []
+    for number, values in enumerate(drawn, start=1):
+        text = as_csv(names, values, table, separator, first=("draw", str(number)))
+        texts.append(text if number == 1 else text.partition("\n")[2])
+    return "".join(texts)

@@ -1,0 +1,252 @@
+"""The source over data with holes.
+
+Rows with the same holes share their score covariance V = (I + Σ_j τ_j E[λ_jλ_jᵀ])^{-1}, j over the
+columns they have. Sums over what is observed are products with the patterns' 0/1 matrix, K×K
+matrices packed as K(K+1)/2 numbers, a block of rows at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from cuspfa._types import Array
+from cuspfa.blocks import LoadingsLaw
+from cuspfa.blocks_holes import HoleLoadings, HoleMoments
+from cuspfa.data.arrays import GramMatrix, RowMatrix
+from cuspfa.data.complete import SMALL_GRAM, Prepared, column_scale
+from cuspfa.data.patterns import Block, HoleRows, packed, score_covariances, unpacked
+from cuspfa.data.source import CompleteSource
+from cuspfa.sweeps import Statistics
+
+MEAN_STEPS = 4
+"""Steps of conjugate gradients for the means; with few holes one or two are enough."""
+
+
+def prepare_holes(rows: Any, *, scaling: str, flat_mean: bool) -> Prepared:
+    """Rows with NaN, centred and scaled by what each column has."""
+    seen = ~np.isnan(rows)
+    counts = seen.sum(axis=0)
+    filled = np.array(rows, dtype=float, order="C")
+    filled[~seen] = 0.0
+    center = filled.sum(axis=0) / counts
+    filled -= center
+    filled[~seen] = 0.0
+    center += (shift := filled.sum(axis=0) / counts)  # what rounding left of large means
+    filled -= shift
+    filled[~seen] = 0.0
+    scale = column_scale(np.einsum("ij,ij->j", filled, filled) / (counts - 1), scaling)
+    filled /= scale
+    source = HoleSource(HoleRows(filled, seen), flat_mean=flat_mean)
+    return Prepared(source, center, scale, len(rows))
+
+
+class HoleSource:
+    """A `DataSource` over rows with holes, each column centred at the mean of what it has."""
+
+    def __init__(self, data: HoleRows, *, flat_mean: bool = True) -> None:
+        """`flat_mean` False takes the means of what was observed for those of the columns.
+
+        That is biased unless holes are there for no reason at all; it is for comparison.
+        """
+        self.data, self.original, self._flat = data.rotated(), data, flat_mean
+        n, self.p = data.n, data.rows.shape[1]
+        self.n = n - 1.0 if flat_mean else float(n)
+        self._part = self.n / n
+        self.seen = data.counts
+        self.counts: Array = data.counts - 1.0 if flat_mean else data.counts
+        self.squares: Array = np.einsum("ij,ij->j", self.data.rows, self.data.rows)
+        self._start: CompleteSource | None = None
+
+    def inactive_scores(self, signal: Array) -> tuple[Array, float]:
+        """One variance for each pattern; its sum over the rows that have a column, over n."""
+        sums, term = np.zeros(self.p), 0.0
+        for block in self.data.blocks(0):
+            v = 1.0 / (1.0 + block.seen @ signal)
+            sums += (block.sizes * v) @ block.seen
+            term += 0.5 * self._part * float(block.sizes @ (np.log(v) + 1.0 - v))
+        return np.asarray(self._part * sums / self.n), term
+
+    def _each(
+        self, signal: Array, weights: Array, pull: Array | None = None
+    ) -> Iterator[tuple[Block, Array, Array, Array, Array]]:
+        """By blocks: Σ_j τ_j y_ij λ_j, the scores' means m_i, and V and log|V| of patterns.
+
+        `signal` (p, K(K+1)/2) is τ_j E[λ_jλ_jᵀ] packed, `weights` (p, K) τ_j E[λ_j], and `pull`
+        (p, K) what the columns' own means add.
+        """
+        k = weights.shape[1]
+        for block in self.data.blocks(k):
+            covariance, log_dets = score_covariances(block.seen, signal, k)
+            towards = block.rows @ weights
+            if pull is not None:
+                towards += block.ones * block.of_rows(block.seen @ pull)
+            scores = (block.of_rows(covariance) @ towards[:, :, None])[:, :, 0]
+            yield block, towards, scores, covariance, log_dets
+
+    def expect_scores(self, loadings: LoadingsLaw, noise_precision: Array) -> HoleMoments:
+        """Step 3, given the columns' means as q(λ_j) has them: m_i = V_i Σ_j τ_j(…)."""
+        p, k = loadings.mean.shape
+        anchor = loadings.anchor if isinstance(loadings, HoleLoadings) else np.zeros((p, k))
+        outer = loadings.mean[:, :, None] * loadings.mean[:, None, :]
+        second = noise_precision[:, None, None] * (outer + loadings.covariances())
+        signal, pull = packed(second), (second @ anchor[:, :, None])[:, :, 0]
+        weights = noise_precision[:, None] * loadings.mean
+        upper = np.triu_indices(k)
+        cross, sums, by_column = np.zeros((p, k)), np.zeros((p, k)), np.zeros_like(signal)
+        total, spread, mean, log_det = np.zeros((k, k)), np.zeros(len(upper[0])), np.zeros(k), 0.0
+        for block, _, scores, covariance, log_dets in self._each(signal, weights, pull):
+            own = self._part * block.sizes[:, None] * packed(covariance)
+            products = block.by_pattern(scores[:, upper[0]] * scores[:, upper[1]])
+            cross += block.rows.T @ scores
+            level = block.ones * scores
+            sums += block.seen.T @ block.by_pattern(level)
+            by_column += block.seen.T @ (products + own)
+            total += scores.T @ scores
+            spread += own.sum(axis=0)
+            mean += level.sum(axis=0)
+            log_det += self._part * float(block.sizes @ log_dets)
+        own_second, spread = unpacked(by_column, k), unpacked(spread, k)
+        if not self._flat:
+            return HoleMoments(
+                cross, own_second, np.zeros((p, k)), total + spread, spread, log_det, self.n
+            )
+        n, at = self.data.n, sums / self.seen[:, None]
+        own_second -= self.seen[:, None, None] * at[:, :, None] * at[:, None, :]
+        total += spread - np.outer(mean, mean / n)
+        return HoleMoments(cross, own_second, at - mean / n, total, spread, log_det, self.n)
+
+    def likelihood_work(self, k: int) -> float:
+        """The products with the patterns, and the small matrices."""
+        rows, patterns = len(self.data.rows), len(self.data.patterns)
+        small = patterns * (k + 1.0) ** 2
+        return float((rows * (k + 1.0) + small / 2) * self.p + 3.0 * k * small)
+
+    def log_likelihood(self, loadings: Array, noise_variance: Array) -> float:
+        """Σ_i log N(y_i; m, ΛΛᵀ + Σ) of what was observed, m integrated out; from below.
+
+        The law of m is N(m̂, D^{-1/2} Ω D^{-1/2}) with D = diag(n_j), exact without holes, and a
+        lower bound with them.
+        """
+        p, k = loadings.shape
+        tau = 1.0 / noise_variance
+        scaled = tau[:, None] * loadings
+        value = -0.5 * float(self.seen @ (np.log(2 * np.pi) + np.log(noise_variance)))
+        signal = packed(scaled[:, :, None] * loadings[:, None, :])
+        root_n = np.sqrt(self.seen)
+        # What Ω^{-1}'s trace with the covariance of m needs, by the columns a row has.
+        apart = packed((scaled / root_n[:, None])[:, :, None] * loadings[:, None, :])
+        own = packed((scaled / self.seen[:, None])[:, :, None] * loadings[:, None, :])
+        kept: list[Array] = []
+        explained, cross, trace = 0.0, np.zeros((p, k)), 0.0
+        for block, towards, scores, covariance, log_dets in self._each(signal, scaled):
+            explained += float(np.sum(towards * scores))
+            value += 0.5 * float(block.sizes @ log_dets)
+            if not self._flat:
+                continue
+            cross += block.seen.T @ block.by_pattern(block.ones * scores)
+            spread = unpacked(block.seen @ apart, k)
+            spread = spread @ spread + unpacked(block.seen @ own, k)
+            trace += float(block.sizes @ np.sum(covariance * spread, axis=(1, 2)))
+            kept.append(packed(covariance))
+        value += 0.5 * (explained - float(tau @ self.squares))
+        if not self._flat:
+            return value
+        variance = np.sum(loadings**2, axis=1) + noise_variance
+
+        def information(m: Array) -> Array:
+            """Σ_i Ω_i^{-1} m, of the columns that each row has."""
+            found = np.zeros((p, k))
+            for block, covariance in zip(self.data.blocks(k), kept, strict=True):
+                towards = block.seen @ (scaled * m[:, None])
+                scores = (unpacked(covariance, k) @ towards[:, :, None])[:, :, 0]
+                found += block.seen.T @ (block.sizes[:, None] * scores)
+            return np.asarray(self.seen * tau * m - np.sum(scaled * found, axis=1))
+
+        def likely(m: Array) -> Array:
+            """D^{-1/2} Ω D^{-1/2} m."""
+            inner = m / root_n
+            spread: Array = loadings @ (loadings.T @ inner) + noise_variance * inner
+            return np.asarray(spread / root_n)
+
+        gain = _largest(information, likely, -np.sum(scaled * cross, axis=1))
+        inner_k = np.eye(k) + loadings.T @ scaled
+        log_det = float(np.sum(np.log(noise_variance)) + np.linalg.slogdet(inner_k)[1])
+        # The n_j of the determinant are left out, as in the bound: a flat prior has no constant.
+        entropy = 0.5 * (p * (1 + float(np.log(2 * np.pi))) + log_det)
+        return float(value + gain - 0.5 * (float(tau @ variance) - trace) + entropy)
+
+    def statistics(self) -> Statistics | None:
+        """None: rows with holes have no sufficient statistics."""
+        return None
+
+    def leading(
+        self,
+        k: int,
+        noise_variance: Array,
+        rng: np.random.Generator,
+        *,
+        near: Array | None = None,
+    ) -> tuple[Array, Array]:
+        """Of rows with zeros in holes, or completed by the loadings that are near.
+
+        Zeros make signal smaller, and noise no larger than it is; so the first look sees too few
+        directions rather than too many. With loadings at hand holes have their expected values.
+        """
+        if near is None or not near.shape[1]:
+            if self._start is None:
+                self._start = self._completed(None, noise_variance)
+            return self._start.leading(k, noise_variance, rng)
+        return self._completed(near, noise_variance).leading(k, noise_variance, rng, near=near)
+
+    def _completed(self, near: Array | None, noise_variance: Array) -> CompleteSource:
+        """Rows with their fitted values, and what is left of those seen, as if all were seen."""
+        stretch = np.sqrt(self.data.n / self.seen)
+        small = self.p <= SMALL_GRAM
+        gram, rows = np.zeros((self.p, self.p) if small else (0, 0)), []
+        for part in self._filled(stretch, near, noise_variance):
+            if small:
+                gram += part.T @ part
+            else:
+                rows.append(part)
+        if small:
+            return CompleteSource(GramMatrix(gram, self.n))
+        return CompleteSource(RowMatrix(np.vstack(rows), self.n))
+
+    def _filled(self, stretch: Array, near: Array | None, noise_variance: Array) -> Iterator[Array]:
+        """Such rows, by blocks; without holes they are the rows themselves."""
+        if near is None:
+            yield from (block.rows * stretch for block in self.data.blocks(0))
+            return
+        scaled = near / noise_variance[:, None]
+        signal = packed(scaled[:, :, None] * near[:, None, :])
+        sums, mean = np.zeros_like(near), np.zeros(near.shape[1])
+        for block, _, scores, _, _ in self._each(signal, scaled):
+            level = block.ones * scores
+            sums += block.seen.T @ block.by_pattern(level)
+            mean += level.sum(axis=0)
+        off = np.sum(near * sums, axis=1) / self.seen  # fitted values, centred as the data are
+        for block, _, scores, _, _ in self._each(signal, scaled):
+            fitted = scores @ near.T
+            left = (block.rows - fitted + block.ones * off) * block.of_rows(block.seen)
+            yield fitted - block.ones * (near @ (mean / self.data.n)) + stretch * left
+
+
+def _largest(information: Any, likely: Any, slope: Array) -> float:
+    """The most that slope·m − ½ mᵀHm can be, by a few preconditioned conjugate gradients."""
+    m, residual = np.zeros_like(slope), slope
+    direction = np.zeros_like(slope)
+    before = 1.0
+    for _ in range(MEAN_STEPS):
+        towards = likely(residual)
+        now = float(residual @ towards)
+        if not now > 1e-12:
+            break
+        direction = towards + (now / before) * direction
+        product = information(direction)
+        step = now / float(direction @ product)
+        m = m + step * direction
+        residual, before = residual - step * product, now
+    return 0.5 * float(m @ (slope + residual))

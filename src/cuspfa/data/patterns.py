@@ -1,0 +1,178 @@
+"""Rows with holes, sorted by the pattern of what they have.
+
+A Gaussian model does not see a rotation of rows with the same holes. Where they are more than
+their columns, they are rotated into one row for their mean and p for the rest, and zeros that
+nothing depends on: what a cycle costs is then a matter of the patterns, not of the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import copy
+from typing import NamedTuple
+
+import numpy as np
+
+from cuspfa._types import Array, BoolArray, Indices
+
+BLOCK = 1 << 19
+"""Numbers of a block of rows, or of its K×K matrices: 4 MB."""
+EM_WORK = 4e9
+"""Operations that covariances without a model may take, for measures of fit."""
+
+
+class Block(NamedTuple):
+    """Some patterns, and all rows that have them."""
+
+    rows: Array
+    """(r, p) zero in holes."""
+    ones: Array
+    """(r, 1) what a column of ones is for these rows: 1, unless they were rotated."""
+    seen: Array
+    """(u, p) 1 where a pattern has a value."""
+    of_row: Indices
+    """(r,) pattern of each row, in order."""
+    first: Indices
+    """(u,) first row of each pattern."""
+    sizes: Array
+    """(u,) rows of each pattern that there are in the data."""
+
+    def by_pattern(self, values: Array) -> Array:
+        """Sums over the rows of each pattern."""
+        return values if len(values) == len(self.first) else np.add.reduceat(values, self.first)
+
+    def of_rows(self, values: Array) -> Array:
+        """What a pattern has, for each of its rows."""
+        return values if len(self.of_row) == len(values) else values[self.of_row]
+
+
+class HoleRows:
+    """Rows sorted by pattern, zero in holes."""
+
+    def __init__(self, rows: Array, seen: BoolArray) -> None:
+        """`rows` must be zero where `seen` is not."""
+        keys = np.ascontiguousarray(np.packbits(seen, axis=1))
+        _, first, of_row = np.unique(
+            keys.view(np.dtype((np.void, keys.shape[1]))).ravel(),
+            return_index=True,
+            return_inverse=True,
+        )
+        of_row = of_row.ravel()
+        self.n = len(rows)
+        self.order = np.argsort(of_row, kind="stable")
+        """Which of the given rows each sorted one is."""
+        self.rows = rows[self.order]
+        self.ones = np.ones((len(rows), 1))
+        self.patterns: BoolArray = seen[first]
+        self.sizes = np.bincount(of_row, minlength=len(first))
+        self.starts = np.concatenate([[0], np.cumsum(self.sizes)])
+        """Where the rows of each pattern begin, and the end."""
+        self.counts = seen.sum(axis=0).astype(float)
+
+    def rotated(self) -> HoleRows:
+        """The same to a Gaussian model, with at most p + 1 rows for a pattern."""
+        p = self.rows.shape[1]
+        if self.sizes.max() <= p + 1:
+            return self
+        rows, ones = [], []
+        for begin, end in zip(self.starts[:-1], self.starts[1:], strict=True):
+            part, size = self.rows[begin:end], end - begin
+            if size > p + 1:
+                mean = part.mean(axis=0)
+                part = np.vstack([np.sqrt(size) * mean, np.linalg.qr(part - mean, mode="r")])
+            rows.append(part)
+            ones.append(np.ones(size) if size <= p + 1 else np.sqrt(size) * (np.arange(p + 1) == 0))
+        result = copy(self)
+        result.rows, result.ones = np.vstack(rows), np.concatenate(ones)[:, None]
+        result.starts = np.concatenate([[0], np.cumsum([len(part) for part in rows])])
+        return result
+
+    def blocks(self, k: int) -> Iterator[Block]:
+        """As many rows at a time as are worth it for K×K matrices beside them."""
+        p = self.rows.shape[1]
+        most = max(1, BLOCK // max(p, (k + 1) ** 2))
+        begin = 0
+        while begin < len(self.sizes):
+            last = int(np.searchsorted(self.starts, self.starts[begin] + most, side="right")) - 1
+            last = max(last, begin + 1)
+            first = self.starts[begin : last + 1]
+            chosen = slice(first[0], first[-1])
+            yield Block(
+                self.rows[chosen],
+                self.ones[chosen],
+                self.patterns[begin:last].astype(float),
+                np.repeat(np.arange(last - begin), np.diff(first)),
+                first[:-1] - first[0],
+                self.sizes[begin:last].astype(float),
+            )
+            begin = last
+
+
+def packed(matrices: Array) -> Array:
+    """(..., K, K) symmetric matrices as (..., K(K+1)/2)."""
+    upper = np.triu_indices(matrices.shape[-1])
+    return np.asarray(matrices[..., upper[0], upper[1]])
+
+
+def unpacked(numbers: Array, k: int) -> Array:
+    """And back."""
+    place = np.empty((k, k), dtype=np.intp)
+    upper = np.triu_indices(k)
+    place[upper] = place[upper[::-1]] = np.arange(len(upper[0]))
+    return np.asarray(numbers[..., place])
+
+
+def score_covariances(seen: Array, signal: Array, k: int) -> tuple[Array, Array]:
+    """V = (I + Σ_j E_j)^{-1} of each pattern (u, K, K) and log|V| (u,), E_j packed in `signal`."""
+    precision = unpacked(seen @ signal, k)
+    precision[:, np.arange(k), np.arange(k)] += 1.0
+    covariance, log_det = _inverses(np.ascontiguousarray(precision.transpose(1, 2, 0)))
+    return np.ascontiguousarray(covariance.transpose(2, 0, 1)), -log_det
+
+
+def _inverses(a: Array) -> tuple[Array, Array]:
+    """Of symmetric positive definite matrices (K, K, u), in place, and their log-determinants.
+
+    Sweeps over the pivots, all matrices together: LAPACK takes twice as long for many small ones.
+    """
+    log_det = np.zeros(a.shape[2])
+    for h in range(len(a)):
+        pivot = a[h, h].copy()
+        log_det += np.log(pivot)
+        row = a[h] / pivot
+        column = a[:, h].copy()
+        column[h] = 0.0
+        a -= column[:, None] * row
+        a[:, h] = -column / pivot
+        a[h] = row
+        a[h, h] = 1.0 / pivot
+    return a, log_det
+
+
+def unrestricted_covariance(
+    data: HoleRows, mean: Array, covariance: Array, steps: int
+) -> Array | None:
+    """(p, p) by steps of EM for a normal law without factors, from where a model has it.
+
+    None where that would take long: each pattern takes a matrix of its own.
+    """
+    p = data.rows.shape[1]
+    if len(data.patterns) * float(p) ** 3 * steps > EM_WORK:
+        return None
+    for _ in range(steps):
+        sums, products = np.zeros(p), np.zeros((p, p))
+        for u, seen in enumerate(data.patterns):
+            chosen = slice(data.starts[u], data.starts[u + 1])
+            rows, ones, hole = data.rows[chosen].copy(), data.ones[chosen], ~seen
+            if hole.any():
+                weights = np.linalg.solve(
+                    covariance[np.ix_(seen, seen)], covariance[np.ix_(seen, hole)]
+                )
+                rows[:, hole] = ones * mean[hole] + (rows[:, seen] - ones * mean[seen]) @ weights
+                left = covariance[np.ix_(hole, hole)] - covariance[np.ix_(hole, seen)] @ weights
+                products[np.ix_(hole, hole)] += data.sizes[u] * left
+            sums += np.sum(ones * rows, axis=0)
+            products += rows.T @ rows
+        mean = sums / data.n
+        covariance = products / data.n - np.outer(mean, mean)
+    return covariance
