@@ -198,7 +198,7 @@ def test_columns_of_the_spike_are_no_factors(way):
     spiky = drawn.loadings + 0.01 * np.random.default_rng(0).normal(size=drawn.loadings.shape)
     spiky = np.where(active[:, None, :], drawn.loadings, spiky)
     used = rotation if way == "rotation" else None
-    found = align_draws(Draws(spiky, drawn.noise_variance, active), reference, used, way)
+    found = align_draws(Draws(spiky, drawn.noise_variance, active=active), reference, used, way)
     plain = align_draws(drawn, reference, used, way)
     assert np.array_equal(found.present, plain.present)
     assert_allclose(found.turns, plain.turns, atol=2e-3)  # sd of variables differ a little
