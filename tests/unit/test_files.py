@@ -74,7 +74,7 @@ def fitted(name):
     if name == "rivals":
         return with_rivals()
     if name == "names":
-        return replace(POSTERIOR, names=NAMES)
+        return replace(POSTERIOR, names=NAMES, rivals=())
     if name == "no factors":
         return CuspFactorAnalysis(n_factors=0).fit(X).posterior_
     if name == "finite spike":
@@ -351,7 +351,7 @@ def test_what_could_not_be_loaded_is_not_saved(tmp_path):
     }
     for message, values in wrong.items():
         with pytest.raises(InputError, match=message):
-            replace(POSTERIOR, **values).save(tmp_path / "fit")
+            replace(POSTERIOR, **({"rivals": ()} | values)).save(tmp_path / "fit")
     with pytest.raises(InputError, match="VariationalPosterior"):
         files.save("posterior", tmp_path / "fit")
     with pytest.raises(InputError, match="True or False"):
