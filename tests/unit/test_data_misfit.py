@@ -319,7 +319,7 @@ def test_bad_input():
         misfit(model, X + np.eye(10)[2] / 10)
     with pytest.raises(DataError, match="X has 9 features"):
         misfit(model, X[:, 1:])
-    with pytest.raises(DataError, match="Input X contains NaN"):
-        misfit(model, np.where(X > 2, np.nan, X))
+    with pytest.raises(DataError, match="Input X contains infinity"):
+        misfit(model, np.where(X > 2, np.inf, X))
     with pytest.raises(DataError, match="X must be dense"):
         misfit(model, sparse.csr_matrix(X))
