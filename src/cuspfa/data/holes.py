@@ -182,6 +182,10 @@ class HoleSource:
         """None: rows with holes have no sufficient statistics."""
         return None
 
+    def likeness(self, loadings: Array, noise_variance: Array) -> CompleteSource | None:
+        """Rows completed by a first fit."""
+        return self._completed(loadings, noise_variance) if loadings.shape[1] else None
+
     def leading(
         self,
         k: int,

@@ -71,6 +71,11 @@ class DataSource(Protocol):
     def statistics(self) -> Statistics | None:
         """The data up to a rotation of their rows, where that is small enough to keep."""
 
+    def likeness(self, loadings: Array, noise_variance: Array) -> DataSource | None:
+        """Data much like these, at a fraction of the cost, given a first fit; None if there are
+        no such.
+        """
+
     def leading(
         self,
         k: int,
@@ -138,6 +143,9 @@ class CompleteSource:
     def statistics(self) -> Statistics | None:
         """Those of the matrix."""
         return self._matrix.statistics()
+
+    def likeness(self, loadings: Array, noise_variance: Array) -> None:
+        """None: these are quick themselves."""
 
     def leading(
         self,

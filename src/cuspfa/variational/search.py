@@ -298,14 +298,45 @@ class Search:
             like = self.best.state
             self.try_state(draw_start(self.source, self.prior, n_terms, rng, k, like))
 
-    def over_k(self, weigh: Callable[[Search], None] | None) -> None:
-        """The whole search: spectral start, walks, restarts, weighing if any, polish."""
-        self.try_state(self.spectral_state())
+    def walk(self) -> None:
+        """Walks and restarts until they find nothing better."""
         for _ in range(5):
             self.walk_up()
             self.walk_down()
             if not self.restart():
                 break
+
+    def follow(self, like: DataSource) -> None:
+        """Search where it is quick, and go on here from the best of what was found there."""
+        scout = Search(
+            like,
+            self.prior,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            max_factors=self.max_factors,
+            rng=self.rng,
+        )
+        scout.try_state(scout.spectral_state())
+        scout.walk()
+        scout.settle_rivals()
+        top, height = scout.best.state.n_factors, scout.best.total
+        near = [
+            k
+            for k, one in scout.best_by_k.items()
+            if one.total > height - NEAR or abs(k - top) <= 1
+        ]
+        for k in sorted(near, key=lambda k: -scout.best_by_k[k].total):
+            found = scout.best_by_k[k].state
+            self.try_state(self.state_at(found.loadings.mean, noise_variance(found)))
+
+    def over_k(self, weigh: Callable[[Search], None] | None) -> None:
+        """The whole search: spectral start, walks, restarts, weighing if any, polish."""
+        first = self.try_state(self.spectral_state()).state
+        like = self.source.likeness(first.loadings.mean, noise_variance(first))
+        if like is not None:
+            self.follow(like)
+        else:
+            self.walk()
         self.settle_rivals()
         if weigh is not None:
             weigh(self)
