@@ -15,12 +15,15 @@ import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, CycloptsError, Parameter
 
 from cuspfa import __version__
 from cuspfa.cli.console import Terminal
+
+if TYPE_CHECKING:
+    from cuspfa.cli.read import Reading
 
 app = App(
     name="cuspfa",
@@ -43,6 +46,29 @@ def _whole_number(type_: Any, tokens: Sequence[Any]) -> int:
 Picture = Literal["search", "loadings", "forest", "correlation", "communality", "trace"]
 Axes = Literal["varimax", "quartimax", "equamax", "promax", "oblimin", "quartimin", "geomin"]
 Fit = Annotated[Path, Parameter(help="A fit, as cuspfa fit -o writes it.")]
+Header = Annotated[
+    bool | None,
+    Parameter(help="The first row names the columns, or does not. Left out: found out."),
+]
+Decimal = Annotated[
+    Literal["point", "comma"] | None,
+    Parameter(help="The decimal sign. Left out: found out."),
+]
+Missing = Annotated[
+    list[str] | None,
+    Parameter(
+        negative="",
+        allow_leading_hyphen=True,
+        help="Codes for missing values, with commas between them, such as -99,999.",
+    ),
+]
+
+
+def _reading(header: bool | None, decimal: str | None, missing: list[str] | None) -> Reading:
+    from cuspfa.cli.read import Reading
+
+    sign = {None: None, "point": ".", "comma": ","}[decimal]
+    return Reading(header, sign, tuple(missing or ()))
 
 
 @app.command
@@ -78,6 +104,9 @@ def fit(
         Parameter(negative="", help="Columns to leave out, written in the same way."),
     ] = None,
     id: Annotated[str | None, Parameter(help="Column with names of rows: not analysed.")] = None,
+    missing: Missing = None,
+    header: Header = None,
+    decimal: Decimal = None,
     standardize: Annotated[
         bool,
         Parameter(show_default=False, help="Scale each column to unit variance first (default)."),
@@ -139,6 +168,7 @@ def fit(
             seed=seed,
             as_json=json,
             quiet=quiet,
+            how=_reading(header, decimal, missing),
         )
     )
 
@@ -160,6 +190,9 @@ def scores(
         Parameter(name=("--output", "-o"), help="CSV file to write. Left out: standard output."),
     ] = None,
     id: Annotated[str | None, Parameter(help="Column with names of rows, to be kept.")] = None,
+    missing: Missing = None,
+    header: Header = None,
+    decimal: Decimal = None,
 ) -> None:
     """Factor scores of the rows of a table, as CSV.
 
@@ -167,7 +200,8 @@ def scores(
     """
     from cuspfa.cli.scores import write_scores
 
-    write_scores(fit, str(data), output=output, id_column=id)
+    how = _reading(header, decimal, missing)
+    write_scores(fit, str(data), output=output, id_column=id, how=how)
 
 
 @app.command

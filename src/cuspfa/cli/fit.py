@@ -19,15 +19,17 @@ from cuspfa import __version__, datasets
 from cuspfa._remarks import before_holes
 from cuspfa._whole_file import check_writable
 from cuspfa.cli.cells import column_of_numbers
+from cuspfa.cli.codes import find_codes
 from cuspfa.cli.columns import Chosen, choose
 from cuspfa.cli.console import Terminal
 from cuspfa.cli.files import check_not_the_input
-from cuspfa.cli.read import Table, find_column, read_table
+from cuspfa.cli.read import USUAL, Reading, Table, find_column, read_table
 from cuspfa.cli.show import (
     Page,
     draws_of,
     show_left_out,
     show_loadings,
+    show_loud,
     show_reading,
     show_record,
     show_summary,
@@ -41,6 +43,8 @@ from cuspfa.variational.search import Callback
 from cuspfa.variational.search import Progress as At
 
 METHODS = ("variational",)
+MOST_CODES = 5
+"""Warnings of codes for missing values."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,7 @@ class Request:
     seed: int
     as_json: bool
     quiet: bool
+    how: Reading = USUAL
 
 
 def fit(request: Request) -> None:
@@ -72,7 +77,9 @@ def fit(request: Request) -> None:
     # The report is standard output's, unless JSON is; what is loud is heard in any case.
     page = Page(Terminal(stderr=request.as_json or request.quiet))
     table = _example(request) if request.data is None else _read(request)
-    if not request.quiet:
+    if request.quiet:
+        show_loud(page, table)
+    else:
         show_reading(page, table)
     chosen = choose(table, request.columns, request.exclude)
     _check_factors(request, chosen)
@@ -80,6 +87,7 @@ def fit(request: Request) -> None:
     cost = before_holes(len(chosen.rows), chosen.n_lacking, len(chosen.names), request.factors)
     if chosen.holes and cost is not None:
         page.paragraph(_in_our_words(cost, request))
+    codes = find_codes(chosen.names, chosen.rows)[:MOST_CODES]
     with warnings.catch_warnings(record=True) as caught, _progress(request.quiet) as bar:
         warnings.simplefilter("always")
         model, seconds = _fitted(request, chosen, bar.on_cycle)
@@ -94,7 +102,8 @@ def fit(request: Request) -> None:
     if request.output is not None:
         posterior.save(request.output)
     if isinstance(found, dict):
-        found |= _circumstances(request, table, chosen, model, messages)
+        discreet = [one.told(aloud=False) for one in codes]  # no cell of the data in a file
+        found |= _circumstances(request, table, chosen, model, discreet + messages)
         found["seconds"] = {"fit": seconds, "total": time.perf_counter() - began}
         text = json.dumps(without_nan(found), indent=2, allow_nan=False)
         sys.stdout.write(text + "\n")
@@ -107,7 +116,7 @@ def fit(request: Request) -> None:
         show_loadings(page, posterior, draws)
         page.line()
         show_record(page, posterior.record)
-    show_warnings(page, messages)
+    show_warnings(page, [one.told(aloud=True) for one in codes] + messages)
     if not request.quiet:
         if not request.as_json:
             total = time.perf_counter() - began
@@ -152,7 +161,7 @@ def _check_factors(request: Request, chosen: Chosen) -> None:
 
 def _read(request: Request) -> Table:
     assert request.data is not None
-    return read_table(request.data, id_column=request.id_column)
+    return read_table(request.data, id_column=request.id_column, how=request.how)
 
 
 def _example(request: Request) -> Table:
@@ -245,7 +254,7 @@ def _circumstances(
             "notes": table.notes,
         },
         "left_out": {
-            "columns": [one._asdict() for one in chosen.left_out],
+            "columns": [{"name": one.name, "reason": one.reason} for one in chosen.left_out],
             "excluded": chosen.excluded,
         },
         "holes": {

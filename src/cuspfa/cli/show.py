@@ -85,6 +85,12 @@ def show_reading(page: Page, table: Table) -> None:
         page.paragraph(f"  {note}", indent=4)
 
 
+def show_loud(page: Page, table: Table) -> None:
+    """What is to be heard in any case."""
+    for note in table.loud:
+        page.paragraph(note)
+
+
 def show_left_out(page: Page, chosen: Chosen) -> None:
     """Columns with the reason, and how many holes there are."""
     if chosen.left_out:
@@ -93,7 +99,8 @@ def show_left_out(page: Page, chosen: Chosen) -> None:
         shown = chosen.left_out[:MOST_LEFT_OUT]
         width = min(24, max(cell_len(one.name) for one in shown))
         for one in shown:
-            lines = textwrap.wrap(one.reason, max(WIDTH - width - 4, 20), break_on_hyphens=False)
+            told = one.reason + one.detail
+            lines = textwrap.wrap(told, max(WIDTH - width - 4, 20), break_on_hyphens=False)
             page.line(f"  {_fit(one.name, width)}  {lines[0]}")
             for line in lines[1:]:
                 page.line(f"  {'':{width}}  {line}")
