@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import warnings
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from cuspfa import datasets
+from cuspfa import CuspFactorAnalysis, datasets
 from cuspfa.cli import text
 from cuspfa.cli.app import run
 from cuspfa.cli.cells import parse_missing
@@ -18,6 +19,7 @@ from cuspfa.cli.codes import codes_of, find_codes
 from cuspfa.cli.columns import choose
 from cuspfa.cli.read import Reading, read_table
 from cuspfa.errors import DataError
+from cuspfa.posterior import summary
 
 
 @pytest.fixture(params=["pyarrow", "csv"])
@@ -338,3 +340,38 @@ def test_a_large_number_with_little_noise_is_not_called_constant(read):
         warnings.simplefilter("error")
         (left,) = choose(read("\n".join(lines) + "\n")).left_out
     assert left.reason == "varies too little for its size: subtract a constant first"
+
+
+# --- what is shown ---
+
+
+def test_factors_without_loadings_are_not_counted_as_found(cuspfa):
+    path = write("answers.csv", list("abcdefgh"), answers().tolist())
+    code, out, _ = cuspfa("fit", path, "--factors", "7", "--quiet")
+    assert code == 0
+    assert re.fullmatch(r"7 factors asked for, \d with loadings.*\n", out)
+
+
+def test_cycles_are_those_of_the_whole_search(cuspfa):
+    path = write("answers.csv", list("abcdefgh"), answers().tolist())
+    model = CuspFactorAnalysis(random_state=0).fit(answers())
+    total = sum(one.n_iter for one in model.search_)
+    assert total > model.n_iter_
+    out = cuspfa("fit", path)[1]
+    assert f"Converged after {total} cycles, {model.n_iter_} of them in the last run" in out
+
+
+def test_names_that_differ_at_the_end_are_told_apart(cuspfa):
+    names = [f"A rather long question about how people feel at work, number {j}" for j in range(8)]
+    out = cuspfa("fit", write("long.csv", names, answers().tolist()))[1]
+    block = out[out.index("Loadings") :].splitlines()[2:10]
+    assert len({line.split("…")[1].split("  ")[0] for line in block}) == 8
+
+
+def test_a_number_of_less_weight_is_told_with_quiet_too(cuspfa, monkeypatch):
+    monkeypatch.setattr(summary, "why_not_more", lambda posterior: "Because of this.")
+    path = write("answers.csv", list("abcdefgh"), answers().tolist())
+    assert cuspfa("fit", path)[1].count("Because of this.") == 1
+    _, out, err = cuspfa("fit", path, "--quiet")
+    assert len(out.splitlines()) == 1
+    assert err == "Because of this.\n"

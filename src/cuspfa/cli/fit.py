@@ -109,6 +109,7 @@ def fit(request: Request) -> None:
         sys.stdout.write(text + "\n")
     elif request.quiet:
         Page(Terminal()).line(found.headline)
+        page.paragraph(found.remark)
     else:
         page.line()
         show_summary(page, found)

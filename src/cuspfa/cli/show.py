@@ -17,6 +17,7 @@ from cuspfa.cli.console import Terminal
 from cuspfa.cli.read import Table
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.draws import Draws
+from cuspfa.posterior.labels import short, short_names
 from cuspfa.posterior.record import FitRecord
 from cuspfa.posterior.summary import Summary, column_names
 
@@ -101,7 +102,7 @@ def show_left_out(page: Page, chosen: Chosen) -> None:
         for one in shown:
             told = one.reason + one.detail
             lines = textwrap.wrap(told, max(WIDTH - width - 4, 20), break_on_hyphens=False)
-            page.line(f"  {_fit(one.name, width)}  {lines[0]}")
+            page.line(f"  {_fit(short(one.name, width), width)}  {lines[0]}")
             for line in lines[1:]:
                 page.line(f"  {'':{width}}  {line}")
         if number > len(shown):
@@ -179,6 +180,7 @@ def show_loadings(page: Page, posterior: Posterior, draws: Draws) -> None:
     tail = 21
     room = WIDTH - 7 * shown.shape[1] - tail
     width = min(room, max(8, *(cell_len(names[j]) for j in order.rows)))
+    labels = short_names(names, width)
     table = posterior.align(draws=draws).table(columns=order.rows)
     unsure = (table.lower <= 0) & (table.upper >= 0)
     axes = "principal axes" if rotation is None else rotation.method
@@ -186,7 +188,7 @@ def show_loadings(page: Page, posterior: Posterior, draws: Draws) -> None:
     numbers = "".join(f"{h:6d} " for h in range(1, shown.shape[1] + 1))
     page.line(f"{'':{width}}{numbers}    h²  95 % interval")
     for place, j in enumerate(order.rows):
-        row = Text(_fit(names[j], width))
+        row = Text(_fit(labels[j], width))
         for h, value in enumerate(shown[j]):
             # −0.004 is no more negative than it is anything else.
             rounded = value + 0.0 if abs(value) >= 0.005 else 0.0
@@ -234,15 +236,14 @@ def show_record(page: Page, record: FitRecord | None) -> None:
             f"Tried {min(tried)} to {max(tried)} factors; weights of evidence (not probabilities): "
             f"{words}."
         )
+    cycles = f"{record.n_iter} cycles"
+    if (total := sum(one.n_iter for one in record.search)) > record.n_iter:
+        cycles = f"{total} cycles, {record.n_iter} of them in the last run"
+    bound = f"bound {record.lower_bound:.2f}"
     if record.converged:
-        text = f"Converged after {record.n_iter} cycles, bound {record.lower_bound:.2f}."
-        page.paragraph(text)
+        page.paragraph(f"Converged after {cycles}; {bound}.")
     else:
-        page.paragraph(
-            f"Not converged after {record.n_iter} cycles, bound {record.lower_bound:.2f}: "
-            f"{record.status}.",
-            style="bold red",
-        )
+        page.paragraph(f"Not converged after {cycles}; {bound}: {record.status}.", style="bold red")
 
 
 def show_warnings(page: Page, messages: Sequence[str]) -> None:
