@@ -20,6 +20,7 @@ from cuspfa.cli.columns import choose
 from cuspfa.cli.read import Reading, read_table
 from cuspfa.errors import DataError
 from cuspfa.posterior import summary
+from cuspfa.posterior.files import load
 
 
 @pytest.fixture(params=["pyarrow", "csv"])
@@ -165,7 +166,7 @@ def test_the_first_row_is_told_with_quiet_too(cuspfa):
     assert "If it names the columns: --header" in " ".join(err.split())
     code, _, err = cuspfa("fit", "bare.csv", "--quiet", "--no-header")
     assert code == 0
-    assert err == ""
+    assert "first row" not in err
     code, out, _ = cuspfa("fit", "bare.csv", "--json", "--header")
     assert json.loads(out)["n_rows"] == 59
 
@@ -375,3 +376,33 @@ def test_a_number_of_less_weight_is_told_with_quiet_too(cuspfa, monkeypatch):
     _, out, err = cuspfa("fit", path, "--quiet")
     assert len(out.splitlines()) == 1
     assert err == "Because of this.\n"
+
+
+# --- what a saved fit holds ---
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_info_says_what_of_the_data_is_inside(cuspfa, wide):
+    rows = answers(12, 20) if wide else answers()
+    path = write("data.csv", [f"q{j}" for j in range(rows.shape[1])], rows.tolist())
+    said = "the rows of the data up to a rotation" if wide else "cross-products of the data"
+    assert cuspfa("fit", path, "-o", "fit.cusp")[0] == 0
+    assert said in " ".join(cuspfa("info", "fit.cusp")[1].split())
+    assert cuspfa("fit", path, "-o", "less.cusp", "--no-statistics")[0] == 0
+    code, out, _ = cuspfa("info", "less.cusp")
+    assert code == 0
+    assert said not in " ".join(out.split())
+    assert load("less.cusp").statistics is None
+    # The rows up to a rotation do tell the distances of the rows from each other.
+    if wide:
+        held, centred = load("fit.cusp").statistics.rows, rows - rows.mean(axis=0)
+        standard = centred / np.sqrt(np.mean(centred**2, axis=0))
+        gram = held.T @ held
+        np.testing.assert_allclose(gram / gram[0, 0] * 12, standard.T @ standard, atol=1e-6)
+
+
+def test_no_statistics_needs_a_file(cuspfa):
+    path = write("data.csv", list("abcdefgh"), answers().tolist())
+    code, _, err = cuspfa("fit", path, "--no-statistics")
+    assert code == 2
+    assert "give -o FILE too" in err

@@ -90,6 +90,15 @@ def fit(
         Path | None,
         Parameter(name=("--output", "-o"), help="Save the fit to this file, such as fit.cusp."),
     ] = None,
+    no_statistics: Annotated[
+        bool,
+        Parameter(
+            negative="",
+            show_default=False,
+            help="Save the fit without cross-products or rotated rows of the data, from which rows "
+            "may be guessed: measures of fit are lost, and intervals are rougher.",
+        ),
+    ] = False,
     method: Annotated[str, Parameter(help="The engine: variational.")] = "variational",
     columns: Annotated[
         list[str] | None,
@@ -169,6 +178,7 @@ def fit(
             as_json=json,
             quiet=quiet,
             how=_reading(header, decimal, missing),
+            statistics=not no_statistics,
         )
     )
 

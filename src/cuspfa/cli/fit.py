@@ -65,6 +65,8 @@ class Request:
     as_json: bool
     quiet: bool
     how: Reading = USUAL
+    statistics: bool = True
+    """Are statistics of the data saved with the fit?"""
 
 
 def fit(request: Request) -> None:
@@ -100,7 +102,7 @@ def fit(request: Request) -> None:
     ]
     messages = list(dict.fromkeys(_in_our_words(one, request) for one in told))
     if request.output is not None:
-        posterior.save(request.output)
+        posterior.save(request.output, statistics=request.statistics)
     if isinstance(found, dict):
         discreet = [one.told(aloud=False) for one in codes]  # no cell of the data in a file
         found |= _circumstances(request, table, chosen, model, discreet + messages)
@@ -146,6 +148,8 @@ def _check(request: Request) -> None:
         raise InputError("give a file with data, - for standard input, or --example bfi.")
     if request.data is not None and request.example is not None:
         raise InputError("give a file or --example, not both.")
+    if not request.statistics and request.output is None:
+        raise InputError("--no-statistics is for a saved fit: give -o FILE too.")
     if request.factors is not None and request.factors < 0:
         raise InputError(
             f"--factors must be a whole number not below 0. Got {request.factors} instead."
