@@ -285,9 +285,14 @@ def test_codes_are_warned_of_and_missing_takes_them(cuspfa):
     for words in (["--missing", "-99,999"], ["--missing=-99"]):
         code, out, err = cuspfa("fit", path, *words, "-o", "fit.cusp")
         assert code == 0
-        assert "9 holes" in out
+        assert "9 missing values in 8 of 200 rows" in " ".join(out.split())
         assert "occurs" not in out
-    assert "-99" not in cuspfa("scores", "fit.cusp", path, "--missing", "-99")[1]
+    assert "5 rows" not in cuspfa("scores", "fit.cusp", path)[2]
+    assert "8 of 200 rows lack" in cuspfa("scores", "fit.cusp", path, "--missing", "-99")[2]
+    code, out, err = cuspfa("impute", "fit.cusp", path, "--missing", "-99")
+    assert code == 0
+    assert "-99" not in out
+    assert "9 missing values in 8 rows filled" in err
 
 
 # --- nothing of a cell in what is written ---
@@ -406,3 +411,58 @@ def test_no_statistics_needs_a_file(cuspfa):
     code, _, err = cuspfa("fit", path, "--no-statistics")
     assert code == 2
     assert "give -o FILE too" in err
+
+
+# --- mistakes ---
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("fit a.csv b.csv", "'b.csv' is one word too many."),
+        ("fit a.csv -o", "-o needs a value behind it. See cuspfa fit --help."),
+        ("fit --colums x", "there is no option --colums. Did you mean --columns?"),
+        ("fit a.csv --colums=x", "there is no option --colums. Did you mean --columns?"),
+        ("fit a.csv -x", "there is no option -x."),
+        ("fit a.csv --missing -9 b", "'b' is one word too many."),
+        ("scores", "FIT is missing. See cuspfa scores --help."),
+        ("plot a search", "-o is missing."),
+        ("scors a", "there is no command 'scors'. Did you mean scores?"),
+        ("zzz", "there is no command 'zzz'. There are fit, scores,"),
+        ("fit a.csv --seed 1 --seed 2", "--seed is given twice."),
+    ],
+)
+def test_mistakes_in_our_words(cuspfa, words, message):
+    code, out, err = cuspfa(*words.split())
+    assert code == 2
+    assert out == ""
+    assert err.startswith(f"cuspfa: {message}")
+    assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("words", [["--columns", "nobody"], ["--exclude", "z"], ["--factors", "9"]])
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_what_is_wrong_is_told_before_the_cells_are_read(cuspfa, monkeypatch, words, kind):
+    write("data.csv", list("abcdefgh"), answers().tolist())
+    table = pa.table(dict(zip("abcdefgh", answers().T, strict=True)))
+    pa.parquet.write_table(table, "data.parquet")
+
+    def fail(*_):
+        raise AssertionError
+
+    monkeypatch.setattr("cuspfa.cli.read.read_columns", fail)
+    monkeypatch.setattr("cuspfa.cli.read.column_of_arrow", fail)
+    code, _, err = cuspfa("fit", f"data.{kind}", *words)
+    assert code == 2
+    assert words[0] in err
+
+
+def test_sentences_fit_a_narrow_terminal(cuspfa, monkeypatch):
+    path = write("data.csv", list("abcdefgh"), answers().tolist())
+    assert cuspfa("fit", path, "-o", "fit.cusp", "--quiet")[0] == 0
+    monkeypatch.setenv("COLUMNS", "40")
+    lines = cuspfa("info", "fit.cusp")[1].splitlines()
+    inside = next(place for place, line in enumerate(lines) if line.startswith("Inside:"))
+    sentences = lines[inside : lines.index("", inside)]
+    assert len(sentences) > 1
+    assert max(map(len, sentences)) <= 40

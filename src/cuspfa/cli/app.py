@@ -154,8 +154,8 @@ def fit(
 ) -> None:
     """Fit a factor model to a table, and show what was found.
 
-    Leaves out text, dates, constants and row numbers, and says so. Holes stay holes: nothing is
-    filled in and no row is dropped.
+    Leaves out text, dates, constants and row numbers, and says so. Missing values stay
+    missing: nothing is filled in and no row is dropped.
 
     Example: cuspfa fit answers.csv --exclude age,sex -o answers.cusp
     """
@@ -248,14 +248,20 @@ def impute(
     ] = False,
     id: Annotated[str | None, Parameter(help="Column with names of rows, to be kept.")] = None,
     seed: Annotated[int, Parameter(converter=_whole_number, help="Seed of the draws.")] = 0,
+    missing: Missing = None,
+    header: Header = None,
+    decimal: Decimal = None,
 ) -> None:
-    """Fill the holes of a table by a saved fit, as CSV.
+    """Fill in the missing values of a table by a saved fit, as CSV.
 
     Example: cuspfa impute answers.cusp answers.csv --draws 20 -o filled.csv
     """
     from cuspfa.cli.impute import write_imputed
 
-    write_imputed(fit, str(data), output=output, id_column=id, draws=draws, std=std, seed=seed)
+    how = _reading(header, decimal, missing)
+    write_imputed(
+        fit, str(data), output=output, id_column=id, draws=draws, std=std, seed=seed, how=how
+    )
 
 
 @app.command
@@ -346,7 +352,12 @@ def run(arguments: list[str]) -> int:
     except (CuspError, CycloptsError, OSError) as error:
         if debug:
             traceback.print_exc()
-        error_console.print("cuspfa:", _one_line(error), markup=False)
+        said = _one_line(error)
+        if isinstance(error, CycloptsError):
+            from cuspfa.cli.mistakes import in_our_words
+
+            said = in_our_words(error, app, arguments)
+        error_console.print("cuspfa:", said, markup=False)
         try:
             sys.stdout.flush()
         except OSError:  # a full disk

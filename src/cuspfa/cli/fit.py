@@ -20,7 +20,7 @@ from cuspfa._remarks import before_holes
 from cuspfa._whole_file import check_writable
 from cuspfa.cli.cells import column_of_numbers
 from cuspfa.cli.codes import find_codes
-from cuspfa.cli.columns import Chosen, choose
+from cuspfa.cli.columns import Chosen, choose, parse_columns
 from cuspfa.cli.console import Terminal
 from cuspfa.cli.files import check_not_the_input
 from cuspfa.cli.read import USUAL, Reading, Table, find_column, read_table
@@ -84,7 +84,7 @@ def fit(request: Request) -> None:
     else:
         show_reading(page, table)
     chosen = choose(table, request.columns, request.exclude)
-    _check_factors(request, chosen)
+    _check_factors(request, len(chosen.names))
     show_left_out(page, chosen)
     cost = before_holes(len(chosen.rows), chosen.n_lacking, len(chosen.names), request.factors)
     if chosen.holes and cost is not None:
@@ -156,17 +156,24 @@ def _check(request: Request) -> None:
         )
 
 
-def _check_factors(request: Request, chosen: Chosen) -> None:
-    if request.factors is not None and request.factors > len(chosen.names):
+def _check_factors(request: Request, columns: int) -> None:
+    if request.factors is not None and request.factors > columns:
         raise InputError(
-            f"--factors must be at most the {len(chosen.names)} columns analysed. Got "
+            f"--factors must be at most the {columns} columns analysed. Got "
             f"{request.factors} instead."
         )
 
 
 def _read(request: Request) -> Table:
     assert request.data is not None
-    return read_table(request.data, id_column=request.id_column, how=request.how)
+
+    def check(names: list[str]) -> None:
+        """What is wrong is told before the cells are read."""
+        parse_columns("--columns", request.columns, names)
+        parse_columns("--exclude", request.exclude, names)
+        _check_factors(request, len(names))
+
+    return read_table(request.data, id_column=request.id_column, how=request.how, check=check)
 
 
 def _example(request: Request) -> Table:
@@ -255,14 +262,14 @@ def _circumstances(
             "kind": table.kind,
             "n_rows": table.n_rows,
             "n_columns": len(table.columns),
-            "n_holes": table.holes,
+            "n_missing": table.holes,
             "notes": table.notes,
         },
         "left_out": {
             "columns": [{"name": one.name, "reason": one.reason} for one in chosen.left_out],
             "excluded": chosen.excluded,
         },
-        "holes": {
+        "missing": {
             "n": sum(chosen.holes.values()),
             "n_rows": chosen.n_lacking,
             "by_column": chosen.holes,

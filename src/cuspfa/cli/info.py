@@ -34,8 +34,8 @@ def print_info(path: Path) -> None:
     page.paragraph(f"Inside: {'; '.join(inside)}.")
     if holes:
         page.paragraph(
-            "The data had holes, and their rows are not in the file: intervals come from draws "
-            "without exact sweeps and differ a little from those of the fit."
+            "Values were missing in the data, and their rows are not in the file: intervals come "
+            "from draws without exact sweeps and differ a little from those of the fit."
         )
     page.line()
     draws = draws_of(posterior)

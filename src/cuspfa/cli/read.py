@@ -6,7 +6,7 @@ import difflib
 import gzip
 import sys
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -68,10 +68,20 @@ class Table:
 
 
 USUAL = Reading()
+Check = Callable[[list[str]], object]
 
 
-def read_table(path: str, *, id_column: str | None = None, how: Reading = USUAL) -> Table:
-    """The table in a file, "-" being standard input; what it holds decides how it is read."""
+def read_table(
+    path: str,
+    *,
+    id_column: str | None = None,
+    how: Reading = USUAL,
+    check: Check = list,
+) -> Table:
+    """The table in a file, "-" being standard input; what it holds decides how it is read.
+
+    `check` is shown the names of the columns before their cells are read, which may take long.
+    """
     source = "standard input" if path == "-" else path
     raw = _standard_input() if path == "-" else _bytes(Path(path))
     if raw.startswith(b"\x1f\x8b"):
@@ -89,7 +99,7 @@ def read_table(path: str, *, id_column: str | None = None, how: Reading = USUAL)
                 f"{source} is {what}. Save the table as CSV from the program that made it."
             )
     missing = parse_missing(how.missing)
-    table = _parsed(source, raw, id_column, how, missing)
+    table = _parsed(source, raw, id_column, how, missing, check)
     if missing.any:
         coded = sum(column.coded for column in table.columns)
         note = f"--missing made {coded or 'no'} cell{'' if coded == 1 else 's'} missing."
@@ -99,14 +109,14 @@ def read_table(path: str, *, id_column: str | None = None, how: Reading = USUAL)
 
 
 def _parsed(
-    source: str, raw: bytes, id_column: str | None, how: Reading, missing: Missing
+    source: str, raw: bytes, id_column: str | None, how: Reading, missing: Missing, check: Check
 ) -> Table:
     try:
         if raw.startswith(b"PAR1"):
-            return _from_arrow(source, "Parquet", raw, id_column, missing)
+            return _from_arrow(source, "Parquet", raw, id_column, missing, check)
         if raw.startswith((b"ARROW1", b"FEA1")):
-            return _from_arrow(source, "Feather", raw, id_column, missing)
-        return _from_text(source, raw, id_column, how, missing)
+            return _from_arrow(source, "Feather", raw, id_column, missing, check)
+        return _from_text(source, raw, id_column, how, missing, check)
     except DataError as error:
         raise DataError(f"{source}: {error}") from error
 
@@ -164,10 +174,11 @@ def _similar(path: Path) -> str:
 
 
 def _from_text(
-    source: str, raw: bytes, id_column: str | None, how: Reading, missing: Missing
+    source: str, raw: bytes, id_column: str | None, how: Reading, missing: Missing, check: Check
 ) -> Table:
     text = take_apart(raw, header=how.header, decimal=how.decimal)
     position = None if id_column is None else find_column("--id", id_column, text.names)
+    check(text.names)
     columns, ids = read_columns(text, position, missing)
     kind = "TSV" if text.separator == "\t" else "CSV"
     notes = text.notes + _truths(columns)
@@ -176,7 +187,7 @@ def _from_text(
 
 
 def _from_arrow(
-    source: str, kind: str, raw: bytes, id_column: str | None, missing: Missing
+    source: str, kind: str, raw: bytes, id_column: str | None, missing: Missing, check: Check
 ) -> Table:
     what = f"Reading {kind} files"
     pyarrow = needed("pyarrow", what, "files")
@@ -189,6 +200,7 @@ def _from_arrow(
     if not names:
         raise DataError("it has no columns.")
     position = None if id_column is None else find_column("--id", id_column, names)
+    check(names)
     chunks = [table.column(j) for j in range(len(names))]
     ids = None if position is None else _texts(chunks[position])
     columns = [column_of_arrow(name, one, missing) for name, one in zip(names, chunks, strict=True)]

@@ -52,7 +52,7 @@ def write_scores(
     show_loud(page, table)
     lacking, empty = int(holes.any(axis=1).sum()), int(holes.all(axis=1).sum())
     if lacking:
-        said = f"{lacking} of {len(rows)} rows have holes; their scores come from what they have."
+        said = f"{lacking} of {len(rows)} rows lack values; their scores come from what they have."
         if empty:
             said += f" {count(empty, 'row')} without any value have scores of zero."
         page.paragraph(said)

@@ -21,7 +21,8 @@ from cuspfa.posterior.labels import short, short_names
 from cuspfa.posterior.record import FitRecord
 from cuspfa.posterior.summary import Summary, column_names
 
-WIDTH = 80
+WIDTH, NARROW = 80, 40
+"""Columns of a page; sentences go into fewer if the terminal has fewer, down to so many."""
 SMALL = 0.3
 """Loadings below this are dimmed in a terminal; outside of one they look like the others."""
 MOST_FACTORS, SHOWN_FACTORS = 7, 6
@@ -56,14 +57,14 @@ class Page:
 
     def paragraph(self, text: str, *, indent: int = 2, style: str = "") -> None:
         """A sentence or more, broken into lines."""
-        for line in wrapped(text, indent):
+        for line in wrapped(text, indent, max(min(WIDTH, self.console.width), NARROW)):
             self.line(Text(line, style=style))
 
 
-def wrapped(text: str, indent: int = 2) -> list[str]:
-    """Lines of 80 columns. Half as many characters if some are twice as wide."""
-    width = WIDTH if cell_len(text) == len(text) else WIDTH // 2
-    return textwrap.wrap(text, width, subsequent_indent=" " * indent, break_on_hyphens=False)
+def wrapped(text: str, indent: int = 2, width: int = WIDTH) -> list[str]:
+    """Lines of so many columns. Half as many characters if some are twice as wide."""
+    room = width if cell_len(text) == len(text) else width // 2
+    return textwrap.wrap(text, room, subsequent_indent=" " * indent, break_on_hyphens=False)
 
 
 def _fit(text: str, width: int) -> str:
@@ -80,7 +81,7 @@ def show_reading(page: Page, table: Table) -> None:
     """Rows, columns, holes, and what had to be assumed."""
     size = f"{count(table.n_rows, 'row')}, {count(len(table.columns), 'column')}"
     page.paragraph(
-        f"Read {clean(table.source)} ({table.kind}): {size}, {count(table.holes, 'hole')}."
+        f"Read {clean(table.source)} ({table.kind}): {size}, {table.holes or 'none'} missing."
     )
     for note in table.notes:
         page.paragraph(f"  {note}", indent=4)
@@ -112,9 +113,9 @@ def show_left_out(page: Page, chosen: Chosen) -> None:
     if chosen.holes:
         worst = ", ".join(f"{name} {holes}" for name, holes in most_holes(chosen.holes))
         page.paragraph(
-            f"{count(sum(chosen.holes.values()), 'hole')} in {chosen.n_lacking} of "
-            f"{len(chosen.rows)} rows: nothing is filled in or dropped, values are taken as "
-            f"missing at random. Most holes: {worst}."
+            f"{count(sum(chosen.holes.values()), 'missing value')} in {chosen.n_lacking} of "
+            f"{len(chosen.rows)} rows: taken as missing at random, nothing is filled in or "
+            f"dropped. Most: {worst}."
         )
 
 
