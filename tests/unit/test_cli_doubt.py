@@ -466,3 +466,36 @@ def test_sentences_fit_a_narrow_terminal(cuspfa, monkeypatch):
     sentences = lines[inside : lines.index("", inside)]
     assert len(sentences) > 1
     assert max(map(len, sentences)) <= 40
+
+
+# --- a table for a paper ---
+
+
+def test_a_table_of_loadings(cuspfa):
+    path = write("data.csv", list("abcdefgh"), answers().tolist())
+    code, out, _ = cuspfa("fit", path, "--loadings", "table.csv", "--factors", "2")
+    assert code == 0
+    assert "Written to table.csv" in out
+    head, *lines = csv.reader(Path("table.csv").read_text(encoding="utf-8").splitlines())
+    assert head[:4] == ["variable", "factor1", "factor1_lower", "factor1_upper"]
+    assert head[-3:] == ["communality", "communality_lower", "communality_upper"]
+    assert [line[0] for line in lines] == list("abcdefgh")
+    values = np.array([line[1:] for line in lines], dtype=float)
+    model = CuspFactorAnalysis(n_factors=2, random_state=0).fit(answers())
+    np.testing.assert_allclose(values[:, [0, 3]], model.loadings_, atol=1e-6)
+    draws = model.posterior_.draw(1000, random_state=0)
+    lower, upper = model.posterior_.interval("communality", draws=draws)
+    np.testing.assert_allclose(values[:, 7:], np.column_stack([lower, upper]), atol=1e-6)
+    table = model.posterior_.align(draws=draws).table()
+    np.testing.assert_allclose(values[:, [1, 4]], table.lower, atol=1e-6)
+    np.testing.assert_allclose(values[:, [2, 5]], table.upper, atol=1e-6)
+    assert np.all((values[:, 1] < values[:, 0]) & (values[:, 0] < values[:, 2]))
+    for words, message in [
+        (["--loadings", "table.xlsx"], "ends in .csv or .tsv"),
+        (["--loadings", "data.csv"], "would be lost"),
+        (["--loadings", "x.csv", "-o", "x.csv"], "must be two files"),
+        (["--loadings", "no/x.csv"], "there is no directory"),
+    ]:
+        code, _, err = cuspfa("fit", path, *words)
+        assert code == 2
+        assert message in err

@@ -90,6 +90,10 @@ def fit(
         Path | None,
         Parameter(name=("--output", "-o"), help="Save the fit to this file, such as fit.cusp."),
     ] = None,
+    loadings: Annotated[
+        Path | None,
+        Parameter(help="Write loadings and communalities with 95 % intervals to this CSV file."),
+    ] = None,
     no_statistics: Annotated[
         bool,
         Parameter(
@@ -179,6 +183,7 @@ def fit(
             quiet=quiet,
             how=_reading(header, decimal, missing),
             statistics=not no_statistics,
+            loadings=loadings,
         )
     )
 

@@ -23,6 +23,7 @@ from cuspfa.cli.codes import find_codes
 from cuspfa.cli.columns import Chosen, choose, parse_columns
 from cuspfa.cli.console import Terminal
 from cuspfa.cli.files import check_not_the_input
+from cuspfa.cli.loadings import check_loadings, write_loadings
 from cuspfa.cli.read import USUAL, Reading, Table, find_column, read_table
 from cuspfa.cli.show import (
     Page,
@@ -67,6 +68,7 @@ class Request:
     how: Reading = USUAL
     statistics: bool = True
     """Are statistics of the data saved with the fit?"""
+    loadings: Path | None = None
 
 
 def fit(request: Request) -> None:
@@ -76,6 +78,8 @@ def fit(request: Request) -> None:
     if request.output is not None:
         _check_output(request.output)
         check_not_the_input("-o", request.output, request.data or "-")
+    if request.loadings is not None:
+        check_loadings(request.loadings, request.data or "-", request.output)
     # The report is standard output's, unless JSON is; what is loud is heard in any case.
     page = Page(Terminal(stderr=request.as_json or request.quiet))
     table = _example(request) if request.data is None else _read(request)
@@ -103,6 +107,8 @@ def fit(request: Request) -> None:
     messages = list(dict.fromkeys(_in_our_words(one, request) for one in told))
     if request.output is not None:
         posterior.save(request.output, statistics=request.statistics)
+    if request.loadings is not None:
+        write_loadings(request.loadings, posterior, draws)
     if isinstance(found, dict):
         discreet = [one.told(aloud=False) for one in codes]  # no cell of the data in a file
         found |= _circumstances(request, table, chosen, model, discreet + messages)
@@ -124,8 +130,9 @@ def fit(request: Request) -> None:
         if not request.as_json:
             total = time.perf_counter() - began
             page.line(f"Time: {seconds:.1f} s for the fit, {total:.1f} s in all.")
-        if request.output is not None:
-            page.console.print(f"Written to {request.output}", soft_wrap=True, markup=False)
+        for written in (request.output, request.loadings):
+            if written is not None:
+                page.console.print(f"Written to {written}", soft_wrap=True, markup=False)
 
 
 def _check_output(output: Path) -> None:

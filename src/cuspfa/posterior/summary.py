@@ -11,7 +11,6 @@ import numpy as np
 
 from cuspfa._types import Array
 from cuspfa.posterior.adequacy import determinacy
-from cuspfa.posterior.axes import principal_axes
 from cuspfa.posterior.base import Interval, Posterior
 from cuspfa.posterior.draws import Draws
 from cuspfa.posterior.labels import short_names, width
