@@ -455,7 +455,8 @@ def test_noise_is_refused(tmp_path, content):
 def test_an_array_with_right_checksum_and_wrong_numbers(saved, tmp_path):
     members = unpacked(saved)
     wrong = [("center", np.nan), ("rivals/1/active", -0.1), ("active", 1.1)]
-    wrong += [(name, number) for name in files.POSITIVE for number in (0.0, -1.0)]
+    signed = [name for name in files.POSITIVE if name != "counts"]  # of data with holes alone
+    wrong += [(name, number) for name in signed for number in (0.0, -1.0)]
     wrong += [(name, -1e-3) for name in files.NOT_NEGATIVE]
     for name, number in wrong:
         assert refused(with_number(members, name, number), tmp_path), name
@@ -463,9 +464,18 @@ def test_an_array_with_right_checksum_and_wrong_numbers(saved, tmp_path):
         assert read(with_number(members, name, 0.0), tmp_path).n_active == 2
 
 
+def test_counts_of_data_with_holes_are_positive(tmp_path):
+    holed = X.copy()
+    holed[::5, 1] = np.nan
+    CuspFactorAnalysis(n_factors=1).fit(holed).posterior_.save(tmp_path / "fit")
+    members = unpacked((tmp_path / "fit").read_bytes())
+    for number in (0.0, -1.0):
+        assert refused(with_number(members, "counts", number), tmp_path)
+
+
 def test_which_arrays_have_a_sign():
     """Written here once more, so that none is lost there."""
-    assert set(files.POSITIVE) >= {"scale", "noise_shape", "noise_rate"}
+    assert set(files.POSITIVE) == {"scale", "noise_shape", "noise_rate", "counts"}
     assert set(files.NOT_NEGATIVE) == {
         "loadings_weights",
         "loadings_eigenvalues",
