@@ -8,6 +8,7 @@ import numpy as np
 
 from cuspfa._warn import warn
 from cuspfa.errors import ConvergenceWarning, CuspWarning
+from cuspfa.posterior.summary import DEAD
 from cuspfa.prior import CuspPrior
 from cuspfa.variational.fit import Status
 from cuspfa.variational.method import Variational
@@ -20,8 +21,6 @@ LONG, SPEED = 60.0, 2e9
 multiplications a second that they are reckoned by."""
 CYCLES = (40, 300)
 """Cycles of a fit, with the number of factors given and not."""
-EMPTY = 1e-10
-"""A factor with a smaller share of the variance than this has no loadings worth the name."""
 
 
 def tell(
@@ -89,7 +88,7 @@ def _given(model: CuspFactorAnalysis, prior: CuspPrior, n_factors: int) -> str |
             f"{kept} of them active. Use a narrower spike, or none: prior=CuspPrior(spike=None)."
         )
     shares = np.sum(model.loadings_**2, axis=0) / model.n_features_in_
-    empty = int(np.sum(shares < EMPTY))
+    empty = int(np.sum(shares < DEAD))
     if not empty:
         return None
     has = "has" if empty == 1 else "have"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,8 +19,9 @@ from cuspfa.data.checks import check_table
 from cuspfa.errors import CuspWarning, DataError
 from cuspfa.estimator import CuspFactorAnalysis
 from cuspfa.posterior.base import Posterior
+from cuspfa.posterior.measures import QUICK
 from cuspfa.posterior.retention import match_factors, parallel_analysis
-from cuspfa.posterior.summary import MIN_SHARE, QUICK, Summary
+from cuspfa.posterior.summary import MIN_SHARE, Summary
 
 ALIKE = 0.85
 """Congruence from which on two factors are called alike (Lorenzo-Seva & ten Berge, 2006)."""
@@ -106,6 +108,8 @@ class HowMany:
         Factors whose mean congruence exceeds 0.85.
     n_unconverged : int
         Fits to parts of the rows that stopped before they had converged.
+    remark : str
+        Why K and not a larger number that has more weight; empty if there is none.
     """
 
     headline: str
@@ -123,9 +127,11 @@ class HowMany:
     one_standard_error: int
     n_replicated: int
     n_unconverged: int
+    remark: str = ""
 
     def __str__(self) -> str:
-        lines = [self.headline, f"{self.n_rows} rows, {self.n_columns} columns", ""]
+        lines = [self.headline, *textwrap.wrap(self.remark, 80, subsequent_indent="  ")]
+        lines += [f"{self.n_rows} rows, {self.n_columns} columns", ""]
         if self.factors:
             lines += [*_factor_lines(self.factors), ""]
         lines += [*_number_lines(self.held_out, self.weights), ""]
@@ -225,6 +231,7 @@ def how_many(
         one_standard_error=near,
         n_replicated=int(np.sum(congruent.mean(axis=0) > ALIKE)) if k else 0,
         n_unconverged=unconverged + more,
+        remark=summary.remark,
     )
 
 

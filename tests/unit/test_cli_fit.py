@@ -117,9 +117,10 @@ def test_the_example(bfi):
     assert "\x1b" not in done.stdout
     fits_80_columns(done.stdout.replace(str(file), "bfi.cusp"))
     lines = done.stdout.splitlines()
-    assert lines[0] == "Read example bfi (25 personality items): 2800 rows, 25 columns, 508 holes."
-    assert "508 holes in 364 of 2800 rows: nothing is filled in or dropped" in done.stdout
-    assert "Most holes: N4 36" in done.stdout
+    read = "Read example bfi (25 personality items): 2800 rows, 25 columns, 508 missing."
+    assert lines[0] == read
+    assert "508 missing values in 364 of 2800 rows: taken as missing at random" in done.stdout
+    assert "Most: N4 36" in done.stdout
     head = next(line for line in lines if "parallel analysis" in line)
     assert re.match(r"\d+ factors, 5 of which explain more than 3 % each", head)
     for word in ("SRMR", "RMSEA", "KMO", "omega total", "Converged after", "Time:", "evidence"):
@@ -394,7 +395,7 @@ def test_a_real_ctrl_c_leaves_nothing(tmp_path):
         text=True,
     ) as process:
         for line in process.stdout:
-            if "Most holes" in line:
+            if "Most: " in line:
                 process.send_signal(signal.SIGINT)
                 break
         _, err = process.communicate(timeout=60)
@@ -451,7 +452,8 @@ def test_info(cuspfa, bfi, plain_csv):
     fits_80_columns(out)
     assert out.startswith("cuspfa-fit version 2, written by cuspfa")
     assert "correlations of the data" in " ".join(out.split())
-    assert "The data had holes, and their rows are not in the file" in out
+    said = " ".join(out.split())
+    assert "Values were missing in the data, and their rows are not in the file" in said
     lines = [re.findall(r"\nE2 .*", text)[0].split("  ") for text in (bfi[0].stdout, out)]
     assert lines[0][:3] == lines[1][:3]
     with pytest.raises(AssertionError):
@@ -481,7 +483,7 @@ def test_scores_by_name_with_holes(cuspfa, plain_csv):
     code, out, err = cuspfa("scores", "fit.cusp", "other.tsv", "-o", "scores.csv")
     assert code == 0
     assert out == ""
-    assert "1 of 60 rows have holes; their scores come from what they have" in err
+    assert "1 of 60 rows lack values; their scores come from what they have" in err
     after = list(csv.reader(io.StringIO(Path("scores.csv").read_text())))
     model = CuspFactorAnalysis(random_state=0).fit(answers())
     row = answers()[4].copy()
@@ -511,12 +513,12 @@ def test_holes_are_filled_as_the_model_fills_them(cuspfa):
     code, out, err = cuspfa("fit", data, "--id", "who", "-o", "fit.cusp")
     assert code == 0
     assert err == ""
-    assert "rows: nothing is filled in or dropped" in " ".join(out.split())
+    assert "nothing is filled in or dropped" in " ".join(out.split())
     model = CuspFactorAnalysis(random_state=0).fit(rows)
     code, out, err = cuspfa("impute", "fit.cusp", data, "--id", "who", "--std")
     assert code == 0
     holes = int(np.isnan(rows).sum())
-    assert f"{holes} holes in " in err
+    assert f"{holes} missing values in " in err
     assert "1 row without any value, by the means of the fit alone" in " ".join(err.split())
     head, *lines = csv.reader(io.StringIO(out))
     assert head == ["who", *"abcdefgh", *(f"{name}_std" for name in "abcdefgh")]
@@ -552,7 +554,9 @@ def test_drawn_tables_one_below_the_other(cuspfa):
 
 def test_what_impute_refuses(cuspfa, plain_csv):
     assert cuspfa("fit", plain_csv, "-o", "fit.cusp", "--quiet")[0] == 0
-    assert cuspfa("impute", "fit.cusp", plain_csv)[2].startswith("No holes in no rows filled")
+    assert cuspfa("impute", "fit.cusp", plain_csv)[2].startswith(
+        "No missing values in no rows filled"
+    )
     write("some.csv", "abc", answers()[:, :3].tolist())
     for words, message in [
         (["fit.cusp", "some.csv"], "has no column 'd', 'e', 'f', 'g', 'h', which the fit needs"),

@@ -42,7 +42,11 @@ def numbers(table):
 
 
 def why(table):
-    return {one.name: one.why for one in table.columns if one.numbers is None}
+    return {
+        one.name: one.why + (f", such as {one.example}" if one.example else "")
+        for one in table.columns
+        if one.numbers is None
+    }
 
 
 # --- text: how it is written ---
@@ -75,7 +79,7 @@ def test_decimal_commas_in_quotes(read):
 
 def test_thousands_are_not_guessed(read):
     table = read('a,b\n"1,234",1\n"2,345",2\n')
-    assert why(table) == {"a": 'text, such as "1,234"'}
+    assert why(table) == {"a": 'numbers with thousands signs (save them without), such as "1,234"'}
 
 
 def test_names_of_every_kind(read):
@@ -91,13 +95,14 @@ def test_names_of_every_kind(read):
 def test_names_that_occur_twice_or_not_at_all(read):
     table = read("a,a,,a_2\n1,2,3,4\n5,6,7,8\n")
     assert table.names == ["a", "a_2", "column3", "a_2_2"]
-    assert len(table.notes) == 2
+    assert len(table.notes) == 3
+    assert table.notes[-1] == "Without a name in the header, and called so here: column3."
     assert unique_names(["b", "b", "b"])[0] == ["b", "b_2", "b_3"]
 
 
 @pytest.mark.parametrize(
     ("encoding", "said"),
-    [("utf-8", ""), ("utf-8-sig", ""), ("latin-1", "Latin-1"), ("utf-16", "UTF-16")],
+    [("utf-8", ""), ("utf-8-sig", ""), ("latin-1", "Windows-1252"), ("utf-16", "UTF-16")],
 )
 def test_encodings(read, encoding, said):
     table = read("Größe,b\n1,2\n3,4\n".encode(encoding))
@@ -160,7 +165,9 @@ def test_what_is_no_number_is_named(read):
     assert reasons["date"] == 'dates or times, such as "28.03.2021"'
     assert reasons["time"].startswith("dates or times")
     assert reasons["none"] == "empty"
-    assert reasons["almost"].startswith('1 of 4 values are no numbers, such as "?"')
+    assert reasons["almost"] == (
+        'correct, or leave empty, 1 of 4 values that are no numbers, such as "?"'
+    )
     assert numbers(table)[5][:2] == [1, 0]
     assert np.isnan(numbers(table)[5][2])
     assert any("read as 1 and 0: truth" in note for note in table.notes)
@@ -313,13 +320,15 @@ def made(columns, n=40, seed=0):
         ("id", [1, 1, *range(2, 40)], ""),
         ("id", [0.5 * i for i in range(40)], ""),
         ("kind", [3] * 40, "constant, always 3"),
-        ("kind", [3] * 39 + [""], "constant, always 3 or a hole"),
+        ("kind", [3] * 39 + [""], "constant, always 3 or missing"),
     ],
 )
 def test_columns_left_out_with_why(read, name, values, reason):
     chosen = choose(read(made({name: values})))
     assert chosen.names == (["a", "b", "c"] if reason else ["a", "b", "c", name])
-    assert [reason in one.reason for one in chosen.left_out] == ([True] if reason else [])
+    assert [reason in one.reason + one.detail for one in chosen.left_out] == (
+        [True] if reason else []
+    )
 
 
 def test_a_first_column_that_counts_is_left_out_unless_asked_for(read):

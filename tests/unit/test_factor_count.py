@@ -1,5 +1,7 @@
 """How many: known truths, noise, held-out likelihood by hand, and what is said of bad input."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -53,6 +55,14 @@ def test_small_factors_are_found_but_do_not_replicate():
     assert found.factors[0].congruence > 0.85 > found.factors[4].congruence
     assert found.n_replicated < 5
     assert found.held_out[0].behind > 2 * found.held_out[0].standard_error > 0
+
+
+def test_page_explains_a_number_of_less_weight(clear):
+    assert clear.remark == ""
+    told = replace(clear, remark="Another has more weight. " * 5)
+    lines = str(told).splitlines()
+    assert " ".join(line.strip() for line in lines[1:3]) == told.remark.strip()
+    assert str(clear).splitlines()[1:] == lines[3:]
 
 
 def test_page_begins_with_the_headline_of_the_summary(clear):

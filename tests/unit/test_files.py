@@ -1,6 +1,5 @@
 """Fits as files: nothing is lost, nothing of the rows is inside, and nothing bad is read."""
 
-import contextlib
 import io
 import json
 import math
@@ -33,6 +32,7 @@ from cuspfa import (
     datasets,
 )
 from cuspfa.blocks import Loadings
+from cuspfa.data.arrays import RotatedRows
 from cuspfa.errors import CuspError, FileError, InputError
 from cuspfa.posterior import archive, files
 from cuspfa.posterior.files import load, load_scores
@@ -40,7 +40,7 @@ from cuspfa.posterior.files import load, load_scores
 X = datasets.simulate(60, 6, 2, random_state=3).X * np.arange(1, 7) + 5.0
 NAMES = ["Größe, cm", 'the "second"', "心拍数", "a\nb\t\\", "", "\ud800 alone"]
 MODEL = CuspFactorAnalysis().fit(X)
-POSTERIOR = MODEL.posterior_
+POSTERIOR = replace(MODEL.posterior_, rivals=(), weight=1.0)
 
 
 @cache
@@ -432,8 +432,12 @@ def test_any_other_json_with_right_checksums_is_refused_or_read(saved, tmp_path,
         | st.dictionaries(st.sampled_from(["type", "n"]), numbers, max_size=2)
     )  # fmt: skip
     content = packed(members | {"fit.json": json.dumps(values).encode()})
-    with contextlib.suppress(FileError):
-        read(content, tmp_path)
+    try:
+        found = read(content, tmp_path)
+    except FileError:
+        return
+    found.summary(n_draws=2)
+    found.draw(2, random_state=0, mixed=True)
 
 
 @settings(
@@ -450,11 +454,86 @@ def test_noise_is_refused(tmp_path, content):
 
 def test_an_array_with_right_checksum_and_wrong_numbers(saved, tmp_path):
     members = unpacked(saved)
-    wrong = {"scale": 0.0, "noise_shape": -1.0, "center": np.nan, "rivals/1/active": -0.1}
-    for name, number in wrong.items():
-        where = f"{name}.npy"
-        array = members[where][:128] + struct.pack("<d", number) + members[where][136:]
-        assert refused(packed(members | {where: array}), tmp_path)
+    wrong = [("center", np.nan), ("rivals/1/active", -0.1), ("active", 1.1)]
+    signed = [name for name in files.POSITIVE if name != "counts"]  # of data with holes alone
+    wrong += [(name, number) for name in signed for number in (0.0, -1.0)]
+    wrong += [(name, -1e-3) for name in files.NOT_NEGATIVE]
+    for name, number in wrong:
+        assert refused(with_number(members, name, number), tmp_path), name
+    for name in files.NOT_NEGATIVE:  # zero may be there
+        assert read(with_number(members, name, 0.0), tmp_path).n_active == 2
+
+
+def test_counts_of_data_with_holes_are_positive(tmp_path):
+    holed = X.copy()
+    holed[::5, 1] = np.nan
+    CuspFactorAnalysis(n_factors=1).fit(holed).posterior_.save(tmp_path / "fit")
+    members = unpacked((tmp_path / "fit").read_bytes())
+    for number in (0.0, -1.0):
+        assert refused(with_number(members, "counts", number), tmp_path)
+
+
+def test_which_arrays_have_a_sign():
+    """Written here once more, so that none is lost there."""
+    assert set(files.POSITIVE) == {"scale", "noise_shape", "noise_rate", "counts"}
+    assert set(files.NOT_NEGATIVE) == {
+        "loadings_weights",
+        "loadings_eigenvalues",
+        "active",
+        "tail_variance",
+    }
+
+
+def with_number(members, name, number, place=0):
+    """The file with one number of an array replaced."""
+    where, at = f"{name}.npy", 128 + 8 * place
+    array = members[where][:at] + struct.pack("<d", number) + members[where][at + 8 :]
+    return packed(members | {where: array})
+
+
+@pytest.mark.parametrize("number", [1e308, -1e308, 1e200, 1e-300])
+def test_numbers_that_would_overflow(saved, tmp_path, number):
+    """They are refused, or harmless: never a warning of NumPy's."""
+    members = unpacked(saved)
+    must = {"loadings_mean", "noise_rate", "statistics", "rivals/1/loadings_mean", "scores_inner"}
+    for name in (one.removesuffix(".npy") for one in members if one.endswith(".npy")):
+        if len(members[f"{name}.npy"]) == 128:  # an empty array
+            continue
+        try:
+            found = read(with_number(members, name, number), tmp_path)
+        except FileError:
+            continue
+        assert name not in must or abs(number) < 1
+        found.summary(n_draws=20)
+        found.draw(5, random_state=0, mixed=True)
+
+
+def test_what_is_no_covariance(saved, tmp_path):
+    members = unpacked(saved)
+    for name in ("scores_covariance", "scores_inner", "rivals/1/scores_covariance", "statistics"):
+        assert refused(with_number(members, name, -1.0), tmp_path)  # on the diagonal
+    for name, number in (("scores_covariance", 10.0), ("scores_inner", 1e4), ("statistics", 1e3)):
+        assert refused(with_number(members, name, number, 1), tmp_path)  # not symmetric
+        wide = 6 if name == "statistics" else 2
+        once = unpacked(with_number(members, name, number, 1))
+        assert refused(with_number(once, name, number, wide), tmp_path)  # not positive
+    assert refused(with_number(members, "statistics", 0.0), tmp_path)  # a constant column
+
+
+def test_rows_of_a_constant_column(tmp_path):
+    posterior = fitted("rows")
+    rows = posterior.statistics.rows.copy()
+    rows[:, 2] = 0.0
+    known = RotatedRows(None, rows, posterior.statistics.n)
+    wrong = replace(posterior, statistics=known, rivals=())
+    with pytest.raises(InputError, match=r"statistics\.npy that cannot be there"):
+        wrong.save(tmp_path / "fit")
+
+
+def test_one_name_for_two_columns(saved, tmp_path):
+    with pytest.raises(FileError, match="two of its columns have the same name"):
+        read(changed(saved, lambda values: values.update(names=list("abcdea"))), tmp_path)
+    assert read(changed(saved, lambda values: values.update(names=list("abcdef"))), tmp_path)
 
 
 def test_what_does_not_fit_together(saved, tmp_path):
@@ -476,6 +555,10 @@ def test_what_does_not_fit_together(saved, tmp_path):
         "n_columns cannot be 1.0": set_in("n_columns", value=1.0),
         "n_columns cannot be True": set_in("n_columns", value=True),
         "n_rows cannot be -1": set_in("n_rows", value=-1),
+        "n_rows cannot be 0": set_in("n_rows", value=0),
+        "n_rows cannot be 1": set_in("n_rows", value=1),
+        "n cannot be 61.0, of 60 rows": set_in("parts", 0, "n", value=61.0),
+        "n cannot be 1e+300, of 60 rows": set_in("statistics", "n", value=1e300),
         "kind cannot be 'gibbs'": set_in("kind", value="gibbs"),
         "slab cannot be 'os.system'": set_in("parts", 0, "slab", "type", value="os.system"),
         "slab rate must be": set_in("prior", "slab", "rate", value=-1.0),

@@ -17,9 +17,10 @@ from scipy.linalg import orthogonal_procrustes
 
 from cuspfa import CuspFactorAnalysis, datasets, plots
 from cuspfa.errors import InputError
-from cuspfa.plots._canvas import DIVERGING, colours, short, shown_names
+from cuspfa.plots._canvas import DIVERGING, colours, shown_names
 from cuspfa.plots._numbers import check_factors, grouped_order, make_draws
 from cuspfa.posterior.axes import principal_axes
+from cuspfa.posterior.labels import short
 
 X = datasets.simulate(200, 10, 2, random_state=1).X
 LONG = "an item with a very long wording, of which only the end is its own, number "
@@ -308,14 +309,29 @@ def test_without_alignment_every_interval_holds_zero(small):
     assert np.sum((ends[:, 0] > 0) | (ends[:, 1] < 0)) >= 8
 
 
-def test_hollow_points_are_those_whose_interval_holds_zero(small, draws):
-    ax = plots.plot_forest(small, 1, draws=draws["10"])
-    ends = segments(ax)[:, :, 0]
-    (points,) = (one for one in ax.collections if not hasattr(one, "get_segments"))
-    hollow = [tuple(face[:3]) == (1, 1, 1) for face in points.get_facecolors()]
-    assert hollow == list((ends[:, 0] <= 0) & (ends[:, 1] >= 0))
-    assert any(hollow)
-    assert not all(hollow)
+def test_hollow_points_are_those_whose_interval_holds_zero(posteriors, draws):
+    kinds = set()
+    for factor in (1, 2, 3):
+        ax = plots.plot_forest(posteriors["25"], factor, draws=draws["25"])
+        ends = segments(ax)[:, :, 0]
+        (points,) = (one for one in ax.collections if not hasattr(one, "get_segments"))
+        hollow = [tuple(face[:3]) == (1, 1, 1) for face in points.get_facecolors()]
+        assert hollow == list((ends[:, 0] <= 0) & (ends[:, 1] >= 0))
+        kinds |= {"above"} if np.any(ends[:, 0] > 0) else set()
+        kinds |= {"below"} if np.any(ends[:, 1] < 0) else set()
+        kinds |= {"hollow"} if any(hollow) else set()
+    assert kinds == {"above", "below", "hollow"}  # else a case is not in the test
+
+
+def test_forest_has_the_shares_of_the_summary(posteriors):
+    posterior = posteriors["25"]
+    shares = [f"{100 * line.share:.1f} %" for line in posterior.summary().factors]
+    axes = plots.plot_forest(posterior, "all")
+    assert [ax.get_title().split("\n")[1] for ax in axes] == shares
+    alone = plots.plot_forest(posterior, 2)
+    assert alone.get_title() == f"Factor 2, {shares[1]} of the variance"
+    by_means = [f"{100 * share:.1f} %" for share in posterior.variance_share]
+    assert by_means != shares  # the negative control
 
 
 def test_aligned_intervals_cover_the_truth():
@@ -374,7 +390,7 @@ def test_forest_takes_draws_with_another_number_of_factors(small, draws):
     assert_allclose(*found, atol=1e-9)
     fewer = dataclasses.replace(draws["10"], loadings=draws["10"].loadings[:, :, :1])
     assert small.align(draws=fewer).loadings.shape == (60, 10, 2)
-    assert plots.plot_forest(small, 1, draws=fewer) is not None
+    assert plots.plot_forest(small, 2, draws=fewer).get_title().startswith("Factor 2, 0.0 %")
 
 
 def test_probability_makes_intervals_wider(small, draws):
@@ -535,11 +551,12 @@ def test_rounding_errors_of_a_trace_are_left_out(small):
 
 
 def test_names_are_shortened_in_the_middle():
-    assert short("short") == "short"
-    assert short("x" * 24) == "x" * 24
-    assert short("a" * 20 + "z" * 20) == "a" * 12 + "…" + "z" * 11
-    assert short("two\nlines\tof it") == "two lines of it"
-    assert len(short("Größe" * 9)) == 24
+    assert short("short", 24) == "short"
+    assert short("x" * 24, 24) == "x" * 24
+    assert short("a" * 20 + "z" * 20, 24) == "a" * 12 + "…" + "z" * 11
+    assert short("two\nlines\tof it", 24) == "two lines of it"
+    assert len(short("Größe" * 9, 24)) == 24
+    assert short("名前" * 5, 9) == "名前…名前"  # letters that are twice as wide
 
 
 def test_names_that_look_alike_have_numbers(posteriors):
@@ -548,7 +565,7 @@ def test_names_that_look_alike_have_numbers(posteriors):
     assert names[9] == "100 % größer, in $ und $"
     same = [f"{'a' * 30}{j}{'z' * 30}" for j in range(10)]
     names = shown_names(dataclasses.replace(posteriors["10"], names=same))
-    assert names[3] == "a" * 12 + "…" + "z" * 11 + " #3"
+    assert names[3] == "a" * 10 + "…" + "z" * 10 + " #3"
     assert len(set(names)) == 10
 
 

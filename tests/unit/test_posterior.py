@@ -2,11 +2,13 @@
 
 import json
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
+from scipy.stats import chi2
 
 from cuspfa import (
     CuspFactorAnalysis,
@@ -17,9 +19,12 @@ from cuspfa import (
     Moments,
     datasets,
 )
-from cuspfa.errors import InputError
+from cuspfa.errors import CuspWarning, InputError
 from cuspfa.posterior import base
-from cuspfa.posterior.summary import headline, predictive_p
+from cuspfa.posterior.measures import predictive_p
+from cuspfa.posterior.record import SearchEntry
+from cuspfa.posterior.summary import ODDS, headline
+from cuspfa.variational.search import PARSIMONY
 
 DATA = datasets.simulate(120, 9, 2, random_state=4).X * np.arange(1, 10) + 5.0
 NAMES = list("abcdefghi")
@@ -229,6 +234,92 @@ def test_headlines():
         "9 factors, 5 of which explain more than 3 % each (parallel analysis: 5)"
     )
     assert headline(3, 0, None) == "3 factors, none of which explain more than 3 % each"
+
+
+def test_a_headline_of_factors_without_loadings():
+    assert (
+        headline(8, 2, 3, alive=2) == "8 factors asked for, 2 with loadings (parallel analysis: 3)"
+    )
+    assert headline(2, 0, None, alive=0) == "2 factors asked for, none with loadings"
+    assert headline(8, 2, None, alive=8) == headline(8, 2, None)
+    with pytest.warns(CuspWarning, match="no loadings"):
+        asked = CuspFactorAnalysis(n_factors=6).fit(DATA).posterior_
+    alive = int(np.sum(np.sum(asked.standard_loadings**2, axis=0) > 1e-8))
+    assert alive < 6
+    assert asked.summary(n_draws=50).headline.startswith(f"6 factors asked for, {alive} with")
+
+
+def with_weights(**weights):
+    search = [
+        SearchEntry(int(name[1:]), -1.0, -1.0, weight, 5, "converged")
+        for name, weight in weights.items()
+    ]
+    return replace(POSTERIOR, record=POSTERIOR.record._replace(search=search))
+
+
+def test_a_number_of_less_weight_is_explained():
+    found = with_weights(k2=0.24, k3=0.67, k4=0.09).summary(n_draws=20)
+    assert found.remark.startswith("The weight of evidence is 0.67 for 3 and 0.24 for 2")
+    lines = str(found).splitlines()
+    assert " ".join(line.strip() for line in lines[1:3]) == found.remark
+    assert max(map(len, lines)) <= 80
+    assert with_weights(k2=0.24, k3=0.67).to_dict(n_draws=20)["remark"]
+    for usual in (with_weights(k1=0.1, k2=0.9), with_weights(k2=1.0), with_weights(k3=1.0)):
+        assert usual.summary(n_draws=20).remark == ""
+    assert replace(POSTERIOR, record=None).summary(n_draws=20).remark == ""
+    assert np.exp(PARSIMONY) == pytest.approx(ODDS, abs=0.5)
+
+
+def test_the_lines_of_the_factors():
+    found = POSTERIOR.summary()
+    lines = str(found).splitlines()
+    first = next(place for place, line in enumerate(lines) if line.startswith("factor")) + 1
+    total = 0.0
+    for line, one in zip(lines[first:], found.factors, strict=False):
+        _, share, lower, dash, upper, cumulative, *_rest = line.split()
+        total += one.share
+        assert dash == "–"
+        assert [float(x) for x in (share, lower, upper, cumulative)] == pytest.approx(
+            [100 * x for x in (one.share, one.lower, one.upper, total)], abs=0.051
+        )
+    assert "*" not in str(found)
+    weak = found.factors[1]._replace(determinacy=0.7)
+    flagged = str(replace(found, factors=[found.factors[0], weak])).splitlines()
+    assert "0.70*" in flagged[first + 1]
+    assert flagged[first + 2].startswith("* below 0.71")
+    sure = found.factors[1]._replace(determinacy=0.71)
+    assert "*" not in str(replace(found, factors=[found.factors[0], sure]))
+
+
+def test_long_names_are_told_apart():
+    same = [f"How satisfied are you with the {j} of your life in general?" for j in range(9)]
+    text = str(replace(POSTERIOR, names=same).summary(n_draws=50))
+    assert max(map(len, text.splitlines())) <= 80
+    named = [line for line in text.splitlines() if "How sat" in line]
+    assert len(named) == 3  # two factors and the residual
+    assert all("…" in line and " #" in line for line in named)
+
+
+def test_largest_residuals_and_chi_square():
+    found, sample = POSTERIOR.summary(), np.corrcoef(DATA, rowvar=False)
+    sd = np.sqrt(np.diag(MODEL.get_covariance()))
+    model = MODEL.get_covariance() / np.outer(sd, sd)
+    gaps = sorted(
+        ((sample - model)[i, j] for i in range(9) for j in range(i + 1, 9)), key=lambda x: -abs(x)
+    )
+    assert_allclose([one.value for one in found.residuals], gaps[:3], atol=1e-9)
+    for one in found.residuals:
+        i, j = NAMES.index(one.first), NAMES.index(one.second)
+        assert_allclose(one.value, sample[i, j] - model[i, j], atol=1e-9)
+    inverse = np.linalg.inv(model)
+    gap = np.linalg.slogdet(model)[1] - np.linalg.slogdet(sample)[1] + np.sum(sample * inverse) - 9
+    statistic = (120 - 1 - 23 / 6 - 4 / 3) * gap
+    assert_allclose([found.fit.chi_square, found.fit.df], [statistic, 19], rtol=1e-6)
+    assert_allclose(found.fit.chi_square_p, chi2.sf(statistic, 19), rtol=1e-6)
+    text = str(found)
+    assert "(90 %: " in text
+    assert f"chi² {statistic:.1f}, df 19, p " in text
+    assert "largest residuals: " in text
 
 
 def test_small_factors_count_by_their_share():

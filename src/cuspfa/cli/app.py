@@ -15,12 +15,15 @@ import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, CycloptsError, Parameter
 
 from cuspfa import __version__
 from cuspfa.cli.console import Terminal
+
+if TYPE_CHECKING:
+    from cuspfa.cli.read import Reading
 
 app = App(
     name="cuspfa",
@@ -43,6 +46,29 @@ def _whole_number(type_: Any, tokens: Sequence[Any]) -> int:
 Picture = Literal["search", "loadings", "forest", "correlation", "communality", "trace"]
 Axes = Literal["varimax", "quartimax", "equamax", "promax", "oblimin", "quartimin", "geomin"]
 Fit = Annotated[Path, Parameter(help="A fit, as cuspfa fit -o writes it.")]
+Header = Annotated[
+    bool | None,
+    Parameter(help="The first row names the columns, or does not. Left out: found out."),
+]
+Decimal = Annotated[
+    Literal["point", "comma"] | None,
+    Parameter(help="The decimal sign. Left out: found out."),
+]
+Missing = Annotated[
+    list[str] | None,
+    Parameter(
+        negative="",
+        allow_leading_hyphen=True,
+        help="Codes for missing values, with commas between them, such as -99,999.",
+    ),
+]
+
+
+def _reading(header: bool | None, decimal: str | None, missing: list[str] | None) -> Reading:
+    from cuspfa.cli.read import Reading
+
+    sign = {None: None, "point": ".", "comma": ","}[decimal]
+    return Reading(header, sign, tuple(missing or ()))
 
 
 @app.command
@@ -64,6 +90,19 @@ def fit(
         Path | None,
         Parameter(name=("--output", "-o"), help="Save the fit to this file, such as fit.cusp."),
     ] = None,
+    loadings: Annotated[
+        Path | None,
+        Parameter(help="Write loadings and communalities with 95 % intervals to this CSV file."),
+    ] = None,
+    no_statistics: Annotated[
+        bool,
+        Parameter(
+            negative="",
+            show_default=False,
+            help="Save the fit without cross-products or rotated rows of the data, from which rows "
+            "may be guessed: measures of fit are lost, and intervals are rougher.",
+        ),
+    ] = False,
     method: Annotated[str, Parameter(help="The engine: variational.")] = "variational",
     columns: Annotated[
         list[str] | None,
@@ -78,6 +117,9 @@ def fit(
         Parameter(negative="", help="Columns to leave out, written in the same way."),
     ] = None,
     id: Annotated[str | None, Parameter(help="Column with names of rows: not analysed.")] = None,
+    missing: Missing = None,
+    header: Header = None,
+    decimal: Decimal = None,
     standardize: Annotated[
         bool,
         Parameter(show_default=False, help="Scale each column to unit variance first (default)."),
@@ -116,8 +158,8 @@ def fit(
 ) -> None:
     """Fit a factor model to a table, and show what was found.
 
-    Leaves out text, dates, constants and row numbers, and says so. Holes stay holes: nothing is
-    filled in and no row is dropped.
+    Leaves out text, dates, constants and row numbers, and says so. Missing values stay
+    missing: nothing is filled in and no row is dropped.
 
     Example: cuspfa fit answers.csv --exclude age,sex -o answers.cusp
     """
@@ -139,6 +181,9 @@ def fit(
             seed=seed,
             as_json=json,
             quiet=quiet,
+            how=_reading(header, decimal, missing),
+            statistics=not no_statistics,
+            loadings=loadings,
         )
     )
 
@@ -160,6 +205,9 @@ def scores(
         Parameter(name=("--output", "-o"), help="CSV file to write. Left out: standard output."),
     ] = None,
     id: Annotated[str | None, Parameter(help="Column with names of rows, to be kept.")] = None,
+    missing: Missing = None,
+    header: Header = None,
+    decimal: Decimal = None,
 ) -> None:
     """Factor scores of the rows of a table, as CSV.
 
@@ -167,7 +215,8 @@ def scores(
     """
     from cuspfa.cli.scores import write_scores
 
-    write_scores(fit, str(data), output=output, id_column=id)
+    how = _reading(header, decimal, missing)
+    write_scores(fit, str(data), output=output, id_column=id, how=how)
 
 
 @app.command
@@ -204,14 +253,20 @@ def impute(
     ] = False,
     id: Annotated[str | None, Parameter(help="Column with names of rows, to be kept.")] = None,
     seed: Annotated[int, Parameter(converter=_whole_number, help="Seed of the draws.")] = 0,
+    missing: Missing = None,
+    header: Header = None,
+    decimal: Decimal = None,
 ) -> None:
-    """Fill the holes of a table by a saved fit, as CSV.
+    """Fill in the missing values of a table by a saved fit, as CSV.
 
     Example: cuspfa impute answers.cusp answers.csv --draws 20 -o filled.csv
     """
     from cuspfa.cli.impute import write_imputed
 
-    write_imputed(fit, str(data), output=output, id_column=id, draws=draws, std=std, seed=seed)
+    how = _reading(header, decimal, missing)
+    write_imputed(
+        fit, str(data), output=output, id_column=id, draws=draws, std=std, seed=seed, how=how
+    )
 
 
 @app.command
@@ -302,7 +357,12 @@ def run(arguments: list[str]) -> int:
     except (CuspError, CycloptsError, OSError) as error:
         if debug:
             traceback.print_exc()
-        error_console.print("cuspfa:", _one_line(error), markup=False)
+        said = _one_line(error)
+        if isinstance(error, CycloptsError):
+            from cuspfa.cli.mistakes import in_our_words
+
+            said = in_our_words(error, app, arguments)
+        error_console.print("cuspfa:", said, markup=False)
         try:
             sys.stdout.flush()
         except OSError:  # a full disk

@@ -32,6 +32,9 @@ class LeftOut(NamedTuple):
 
     name: str
     reason: str
+    """Without any cell of it: what is written into files."""
+    detail: str = ""
+    """What a person at the terminal is told besides: an example, a value."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,9 +69,9 @@ def choose(table: Table, columns: Sequence[str] = (), exclude: Sequence[str] = (
     candidates = [j for j in candidates if j not in unwanted]
     left_out, kept = [], []
     for j in candidates:
-        reason = _reason(table, j, wanted=bool(columns))
+        reason, detail = _reason(table, j, wanted=bool(columns))
         if reason:
-            left_out.append(LeftOut(table.columns[j].name, reason))
+            left_out.append(LeftOut(table.columns[j].name, reason, detail))
         else:
             kept.append(j)
     if len(kept) < FEWEST_COLUMNS:
@@ -133,22 +136,24 @@ def _numbers(column: Column) -> Array:
     return column.numbers
 
 
-def _reason(table: Table, j: int, *, wanted: bool) -> str:
-    """Why a column is left out; nothing if it is not. `wanted` says that it was asked for."""
+def _reason(table: Table, j: int, *, wanted: bool) -> tuple[str, str]:
+    """Why a column is left out, and a detail; nothing if it is not. `wanted`: it was asked for."""
     column = table.columns[j]
     if j == table.id_position:
-        return "names of rows, as --id says"
+        return "names of rows, as --id says", ""
     if column.numbers is None:
-        return column.why
+        return column.why, f", such as {column.example}" if column.example else ""
     values = column.numbers[~np.isnan(column.numbers)]
     if _constant(values):
-        return f"constant, always {values[0]:g}" + (" or a hole" if column.holes else "")
+        if values.min() < values.max():
+            return "varies too little for its size: subtract a constant first", ""
+        return "constant", f", always {values[0]:g}" + (" or missing" if column.holes else "")
     if len(values) < FEWEST_ROWS:
-        return f"only {len(values)} of {column.n_rows} rows have a value"
+        return f"only {len(values)} of {column.n_rows} rows have a value", ""
     if not wanted and not column.holes:
         why = _like_an_id(column.name, values, first=j == 0)
-        return f"{why}; to keep it, name it in --columns" if why else ""
-    return ""
+        return f"{why}; to keep it, name it in --columns" if why else "", ""
+    return "", ""
 
 
 def _constant(values: Array) -> bool:
@@ -174,7 +179,7 @@ def _like_an_id(name: str, values: Array, *, first: bool) -> str:
 
 
 def _too_few_columns(table: Table, kept: list[int], left_out: list[LeftOut]) -> str:
-    shown = "; ".join(f"{one.name}: {one.reason}" for one in left_out[:4])
+    shown = "; ".join(f"{one.name}: {one.reason}{one.detail}" for one in left_out[:4])
     more = f"; and {len(left_out) - 4} more" if len(left_out) > 4 else ""
     gone = f" Left out: {shown}{more}." if left_out else ""
     hint = " Are its cells separated by commas, semicolons, tabs or bars?"

@@ -19,15 +19,18 @@ from cuspfa import __version__, datasets
 from cuspfa._remarks import before_holes
 from cuspfa._whole_file import check_writable
 from cuspfa.cli.cells import column_of_numbers
-from cuspfa.cli.columns import Chosen, choose
+from cuspfa.cli.codes import find_codes
+from cuspfa.cli.columns import Chosen, choose, parse_columns
 from cuspfa.cli.console import Terminal
 from cuspfa.cli.files import check_not_the_input
-from cuspfa.cli.read import Table, find_column, read_table
+from cuspfa.cli.loadings import check_loadings, write_loadings
+from cuspfa.cli.read import USUAL, Reading, Table, find_column, read_table
 from cuspfa.cli.show import (
     Page,
     draws_of,
     show_left_out,
     show_loadings,
+    show_loud,
     show_reading,
     show_record,
     show_summary,
@@ -41,6 +44,8 @@ from cuspfa.variational.search import Callback
 from cuspfa.variational.search import Progress as At
 
 METHODS = ("variational",)
+MOST_CODES = 5
+"""Warnings of codes for missing values."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,10 @@ class Request:
     seed: int
     as_json: bool
     quiet: bool
+    how: Reading = USUAL
+    statistics: bool = True
+    """Are statistics of the data saved with the fit?"""
+    loadings: Path | None = None
 
 
 def fit(request: Request) -> None:
@@ -69,17 +78,22 @@ def fit(request: Request) -> None:
     if request.output is not None:
         _check_output(request.output)
         check_not_the_input("-o", request.output, request.data or "-")
+    if request.loadings is not None:
+        check_loadings(request.loadings, request.data or "-", request.output)
     # The report is standard output's, unless JSON is; what is loud is heard in any case.
     page = Page(Terminal(stderr=request.as_json or request.quiet))
     table = _example(request) if request.data is None else _read(request)
-    if not request.quiet:
+    if request.quiet:
+        show_loud(page, table)
+    else:
         show_reading(page, table)
     chosen = choose(table, request.columns, request.exclude)
-    _check_factors(request, chosen)
+    _check_factors(request, len(chosen.names))
     show_left_out(page, chosen)
     cost = before_holes(len(chosen.rows), chosen.n_lacking, len(chosen.names), request.factors)
     if chosen.holes and cost is not None:
         page.paragraph(_in_our_words(cost, request))
+    codes = find_codes(chosen.names, chosen.rows)[:MOST_CODES]
     with warnings.catch_warnings(record=True) as caught, _progress(request.quiet) as bar:
         warnings.simplefilter("always")
         model, seconds = _fitted(request, chosen, bar.on_cycle)
@@ -92,14 +106,18 @@ def fit(request: Request) -> None:
     ]
     messages = list(dict.fromkeys(_in_our_words(one, request) for one in told))
     if request.output is not None:
-        posterior.save(request.output)
+        posterior.save(request.output, statistics=request.statistics)
+    if request.loadings is not None:
+        write_loadings(request.loadings, posterior, draws)
     if isinstance(found, dict):
-        found |= _circumstances(request, table, chosen, model, messages)
+        discreet = [one.told(aloud=False) for one in codes]  # no cell of the data in a file
+        found |= _circumstances(request, table, chosen, model, discreet + messages)
         found["seconds"] = {"fit": seconds, "total": time.perf_counter() - began}
         text = json.dumps(without_nan(found), indent=2, allow_nan=False)
         sys.stdout.write(text + "\n")
     elif request.quiet:
         Page(Terminal()).line(found.headline)
+        page.paragraph(found.remark)
     else:
         page.line()
         show_summary(page, found)
@@ -107,13 +125,14 @@ def fit(request: Request) -> None:
         show_loadings(page, posterior, draws)
         page.line()
         show_record(page, posterior.record)
-    show_warnings(page, messages)
+    show_warnings(page, [one.told(aloud=True) for one in codes] + messages)
     if not request.quiet:
         if not request.as_json:
             total = time.perf_counter() - began
             page.line(f"Time: {seconds:.1f} s for the fit, {total:.1f} s in all.")
-        if request.output is not None:
-            page.console.print(f"Written to {request.output}", soft_wrap=True, markup=False)
+        for written in (request.output, request.loadings):
+            if written is not None:
+                page.console.print(f"Written to {written}", soft_wrap=True, markup=False)
 
 
 def _check_output(output: Path) -> None:
@@ -136,23 +155,32 @@ def _check(request: Request) -> None:
         raise InputError("give a file with data, - for standard input, or --example bfi.")
     if request.data is not None and request.example is not None:
         raise InputError("give a file or --example, not both.")
+    if not request.statistics and request.output is None:
+        raise InputError("--no-statistics is for a saved fit: give -o FILE too.")
     if request.factors is not None and request.factors < 0:
         raise InputError(
             f"--factors must be a whole number not below 0. Got {request.factors} instead."
         )
 
 
-def _check_factors(request: Request, chosen: Chosen) -> None:
-    if request.factors is not None and request.factors > len(chosen.names):
+def _check_factors(request: Request, columns: int) -> None:
+    if request.factors is not None and request.factors > columns:
         raise InputError(
-            f"--factors must be at most the {len(chosen.names)} columns analysed. Got "
+            f"--factors must be at most the {columns} columns analysed. Got "
             f"{request.factors} instead."
         )
 
 
 def _read(request: Request) -> Table:
     assert request.data is not None
-    return read_table(request.data, id_column=request.id_column)
+
+    def check(names: list[str]) -> None:
+        """What is wrong is told before the cells are read."""
+        parse_columns("--columns", request.columns, names)
+        parse_columns("--exclude", request.exclude, names)
+        _check_factors(request, len(names))
+
+    return read_table(request.data, id_column=request.id_column, how=request.how, check=check)
 
 
 def _example(request: Request) -> Table:
@@ -241,14 +269,14 @@ def _circumstances(
             "kind": table.kind,
             "n_rows": table.n_rows,
             "n_columns": len(table.columns),
-            "n_holes": table.holes,
+            "n_missing": table.holes,
             "notes": table.notes,
         },
         "left_out": {
-            "columns": [one._asdict() for one in chosen.left_out],
+            "columns": [{"name": one.name, "reason": one.reason} for one in chosen.left_out],
             "excluded": chosen.excluded,
         },
-        "holes": {
+        "missing": {
             "n": sum(chosen.holes.values()),
             "n_rows": chosen.n_lacking,
             "by_column": chosen.holes,

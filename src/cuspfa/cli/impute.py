@@ -11,9 +11,9 @@ from cuspfa._threads import one_blas_thread
 from cuspfa._types import Array
 from cuspfa.cli.console import Terminal
 from cuspfa.cli.fitted import load_fit
-from cuspfa.cli.read import Table, read_table
+from cuspfa.cli.read import USUAL, Reading, Table, read_table
 from cuspfa.cli.scores import as_csv, check_output, law_of, matched, separator_of, write
-from cuspfa.cli.show import Page, count
+from cuspfa.cli.show import Page, count, show_loud
 from cuspfa.errors import InputError
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.observed import ObservedRows
@@ -31,6 +31,7 @@ def write_imputed(
     draws: int | None,
     std: bool,
     seed: int,
+    how: Reading = USUAL,
 ) -> None:
     """The fit's columns of a table with their holes filled, as CSV."""
     check_output(output, fit, data)
@@ -41,7 +42,7 @@ def write_imputed(
     if seed < 0:
         raise InputError(f"--seed must be a whole number not below 0. Got {seed} instead.")
     posterior = load_fit(fit)
-    table = read_table(data, id_column=id_column)
+    table = read_table(data, id_column=id_column, how=how)
     rows = matched(posterior, table)
     names = posterior.names or [f"x{j}" for j in range(1, rows.shape[1] + 1)]
     law = law_of(posterior)
@@ -58,9 +59,10 @@ def write_imputed(
             text = _stacked(names, drawn, table, separator_of(output))
     write(text, output)
     page = Page(Terminal(stderr=True))
+    show_loud(page, table)
     holes = int(np.isnan(rows).sum())
     lacking = int(np.isnan(rows).any(axis=1).sum())
-    filled = f"{count(holes, 'hole')} in {count(lacking, 'row')} filled"
+    filled = f"{count(holes, 'missing value')} in {count(lacking, 'row')} filled"
     empty = int(np.isnan(rows).all(axis=1).sum())
     if empty:
         filled += f"; {count(empty, 'row')} without any value, by the means of the fit alone"
@@ -68,7 +70,7 @@ def write_imputed(
     if draws is not None and not _exact(posterior):
         page.paragraph(
             "Loadings, noise and means were drawn without exact sweeps, for which a saved fit to "
-            "data with holes, or to large ones, has no rows: their spread is approximate."
+            "data with missing values, or to large ones, has no rows: their spread is approximate."
         )
     if output is not None:
         what = f"{len(rows)} rows" if draws is None else f"{draws} tables of {len(rows)} rows"

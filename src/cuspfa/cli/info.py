@@ -25,7 +25,7 @@ def print_info(path: Path) -> None:
         f"{content['library']}, {_bytes(size)}"
     )
     inside = ["posterior of the loadings and noise variances"]
-    inside += ["cross-products of the data"] if content["statistics"] else []
+    inside += [_statistics(content["statistics"]["type"])] if content["statistics"] else []
     holes = content.get("holes")
     inside += ["correlations of the data"] if holes and holes["correlation"] else []
     inside += ["factor scores of the rows"] if content["scores"] else []
@@ -34,8 +34,8 @@ def print_info(path: Path) -> None:
     page.paragraph(f"Inside: {'; '.join(inside)}.")
     if holes:
         page.paragraph(
-            "The data had holes, and their rows are not in the file: intervals come from draws "
-            "without exact sweeps and differ a little from those of the fit."
+            "Values were missing in the data, and their rows are not in the file: intervals come "
+            "from draws without exact sweeps and differ a little from those of the fit."
         )
     page.line()
     draws = draws_of(posterior)
@@ -44,6 +44,12 @@ def print_info(path: Path) -> None:
     show_loadings(page, posterior, draws)
     page.line()
     show_record(page, posterior.record)
+
+
+def _statistics(kind: str) -> str:
+    if kind == "gram":
+        return "cross-products of the data"
+    return "the rows of the data up to a rotation (cuspfa fit --no-statistics leaves them out)"
 
 
 def _bytes(size: int) -> str:

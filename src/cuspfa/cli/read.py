@@ -6,11 +6,12 @@ import difflib
 import gzip
 import sys
 import zlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cuspfa.cli.cells import Column, unique_names
+from cuspfa.cli.cells import Column, Missing, parse_missing, unique_names
 from cuspfa.cli.packages import needed
 from cuspfa.cli.text import column_of_arrow, read_columns, take_apart
 from cuspfa.errors import DataError, InputError
@@ -24,6 +25,18 @@ OFFICE = {
     b"%PDF": "a PDF file",
 }
 """How files begin that people try and that are no tables for us."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the command line says of how a table is written."""
+
+    header: bool | None = None
+    """Does the first row name the columns? None: find out."""
+    decimal: str | None = None
+    """The decimal sign; None: find out."""
+    missing: Sequence[str] = ()
+    """Words and numbers that stand for missing values, with commas between them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +53,8 @@ class Table:
     id_position: int | None = None
     ids: list[str] | None = None
     """Names of the rows, if a column of them was asked for."""
+    loud: list[str] = field(default_factory=list)
+    """Of the notes, those to be heard in any case."""
 
     @property
     def names(self) -> list[str]:
@@ -52,8 +67,21 @@ class Table:
         return sum(column.holes for column in self.columns)
 
 
-def read_table(path: str, *, id_column: str | None = None) -> Table:
-    """The table in a file, "-" being standard input; what it holds decides how it is read."""
+USUAL = Reading()
+Check = Callable[[list[str]], object]
+
+
+def read_table(
+    path: str,
+    *,
+    id_column: str | None = None,
+    how: Reading = USUAL,
+    check: Check = list,
+) -> Table:
+    """The table in a file, "-" being standard input; what it holds decides how it is read.
+
+    `check` is shown the names of the columns before their cells are read, which may take long.
+    """
     source = "standard input" if path == "-" else path
     raw = _standard_input() if path == "-" else _bytes(Path(path))
     if raw.startswith(b"\x1f\x8b"):
@@ -70,12 +98,25 @@ def read_table(path: str, *, id_column: str | None = None) -> Table:
             raise DataError(
                 f"{source} is {what}. Save the table as CSV from the program that made it."
             )
+    missing = parse_missing(how.missing)
+    table = _parsed(source, raw, id_column, how, missing, check)
+    if missing.any:
+        coded = sum(column.coded for column in table.columns)
+        note = f"--missing made {coded or 'no'} cell{'' if coded == 1 else 's'} missing."
+        table.notes.append(note)
+        table.loud.extend([] if coded else [note])
+    return table
+
+
+def _parsed(
+    source: str, raw: bytes, id_column: str | None, how: Reading, missing: Missing, check: Check
+) -> Table:
     try:
         if raw.startswith(b"PAR1"):
-            return _from_arrow(source, "Parquet", raw, id_column)
+            return _from_arrow(source, "Parquet", raw, id_column, missing, check)
         if raw.startswith((b"ARROW1", b"FEA1")):
-            return _from_arrow(source, "Feather", raw, id_column)
-        return _from_text(source, raw, id_column)
+            return _from_arrow(source, "Feather", raw, id_column, missing, check)
+        return _from_text(source, raw, id_column, how, missing, check)
     except DataError as error:
         raise DataError(f"{source}: {error}") from error
 
@@ -132,16 +173,22 @@ def _similar(path: Path) -> str:
     return f" Did you mean {str(path.with_name(near[0]))!r}?" if near else ""
 
 
-def _from_text(source: str, raw: bytes, id_column: str | None) -> Table:
-    text = take_apart(raw)
+def _from_text(
+    source: str, raw: bytes, id_column: str | None, how: Reading, missing: Missing, check: Check
+) -> Table:
+    text = take_apart(raw, header=how.header, decimal=how.decimal)
     position = None if id_column is None else find_column("--id", id_column, text.names)
-    columns, ids = read_columns(text, position)
+    check(text.names)
+    columns, ids = read_columns(text, position, missing)
     kind = "TSV" if text.separator == "\t" else "CSV"
     notes = text.notes + _truths(columns)
-    return Table(source, kind, columns, columns[0].n_rows, notes, position, ids)
+    loud = [text.guess] if text.guess else []
+    return Table(source, kind, columns, columns[0].n_rows, notes, position, ids, loud)
 
 
-def _from_arrow(source: str, kind: str, raw: bytes, id_column: str | None) -> Table:
+def _from_arrow(
+    source: str, kind: str, raw: bytes, id_column: str | None, missing: Missing, check: Check
+) -> Table:
     what = f"Reading {kind} files"
     pyarrow = needed("pyarrow", what, "files")
     module = needed(f"pyarrow.{kind.lower()}", what, "files")
@@ -153,9 +200,10 @@ def _from_arrow(source: str, kind: str, raw: bytes, id_column: str | None) -> Ta
     if not names:
         raise DataError("it has no columns.")
     position = None if id_column is None else find_column("--id", id_column, names)
+    check(names)
     chunks = [table.column(j) for j in range(len(names))]
     ids = None if position is None else _texts(chunks[position])
-    columns = [column_of_arrow(name, one) for name, one in zip(names, chunks, strict=True)]
+    columns = [column_of_arrow(name, one, missing) for name, one in zip(names, chunks, strict=True)]
     notes += _truths(columns)
     return Table(source, kind, columns, int(table.num_rows), notes, position, ids)
 

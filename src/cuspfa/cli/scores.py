@@ -17,8 +17,8 @@ from cuspfa.cli.cells import clean
 from cuspfa.cli.console import Terminal
 from cuspfa.cli.files import check_not_the_input, write_text
 from cuspfa.cli.fitted import load_fit
-from cuspfa.cli.read import Table, read_table
-from cuspfa.cli.show import Page, count
+from cuspfa.cli.read import USUAL, Reading, Table, read_table
+from cuspfa.cli.show import Page, count, show_loud
 from cuspfa.errors import DataError, InputError
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.observed import ObservedRows
@@ -27,13 +27,20 @@ from cuspfa.posterior.predict import MarginalGaussian
 TABS, TEXTS = (".tsv", ".tab"), (".csv", ".txt", ".dat", "")
 
 
-def write_scores(fit: Path, data: str, *, output: Path | None, id_column: str | None) -> None:
+def write_scores(
+    fit: Path,
+    data: str,
+    *,
+    output: Path | None,
+    id_column: str | None,
+    how: Reading = USUAL,
+) -> None:
     """Scores of the rows of a table under a saved fit, as CSV."""
     check_output(output, fit, data)
     posterior = load_fit(fit)
     if not posterior.n_active:
         raise InputError(f"{str(fit)!r} holds a fit of no factors, so there are no scores.")
-    table = read_table(data, id_column=id_column)
+    table = read_table(data, id_column=id_column, how=how)
     rows = matched(posterior, table)
     law = law_of(posterior)
     with one_blas_thread(law.components.size):
@@ -42,9 +49,10 @@ def write_scores(fit: Path, data: str, *, output: Path | None, id_column: str | 
     names = [f"factor{h}" for h in range(1, scores.shape[1] + 1)]
     write(as_csv(names, scores, table, separator_of(output)), output)
     page = Page(Terminal(stderr=True))
+    show_loud(page, table)
     lacking, empty = int(holes.any(axis=1).sum()), int(holes.all(axis=1).sum())
     if lacking:
-        said = f"{lacking} of {len(rows)} rows have holes; their scores come from what they have."
+        said = f"{lacking} of {len(rows)} rows lack values; their scores come from what they have."
         if empty:
             said += f" {count(empty, 'row')} without any value have scores of zero."
         page.paragraph(said)
@@ -129,7 +137,10 @@ def _numbers(table: Table, places: list[int]) -> Array:
         elif column.holes == column.n_rows:
             columns.append(np.full(column.n_rows, np.nan))
         else:
-            raise DataError(f"{table.source}: column {column.name!r} must be numbers: {column.why}")
+            example = f", such as {column.example}" if column.example else ""
+            raise DataError(
+                f"{table.source}: column {column.name!r} must be numbers: {column.why}{example}"
+            )
     return np.column_stack(columns)
 
 

@@ -17,10 +17,12 @@ from cuspfa.cli.console import Terminal
 from cuspfa.cli.read import Table
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.draws import Draws
+from cuspfa.posterior.labels import short, short_names
 from cuspfa.posterior.record import FitRecord
 from cuspfa.posterior.summary import Summary, column_names
 
-WIDTH = 80
+WIDTH, NARROW = 80, 40
+"""Columns of a page; sentences go into fewer if the terminal has fewer, down to so many."""
 SMALL = 0.3
 """Loadings below this are dimmed in a terminal; outside of one they look like the others."""
 MOST_FACTORS, SHOWN_FACTORS = 7, 6
@@ -55,14 +57,14 @@ class Page:
 
     def paragraph(self, text: str, *, indent: int = 2, style: str = "") -> None:
         """A sentence or more, broken into lines."""
-        for line in wrapped(text, indent):
+        for line in wrapped(text, indent, max(min(WIDTH, self.console.width), NARROW)):
             self.line(Text(line, style=style))
 
 
-def wrapped(text: str, indent: int = 2) -> list[str]:
-    """Lines of 80 columns. Half as many characters if some are twice as wide."""
-    width = WIDTH if cell_len(text) == len(text) else WIDTH // 2
-    return textwrap.wrap(text, width, subsequent_indent=" " * indent, break_on_hyphens=False)
+def wrapped(text: str, indent: int = 2, width: int = WIDTH) -> list[str]:
+    """Lines of so many columns. Half as many characters if some are twice as wide."""
+    room = width if cell_len(text) == len(text) else width // 2
+    return textwrap.wrap(text, room, subsequent_indent=" " * indent, break_on_hyphens=False)
 
 
 def _fit(text: str, width: int) -> str:
@@ -79,10 +81,16 @@ def show_reading(page: Page, table: Table) -> None:
     """Rows, columns, holes, and what had to be assumed."""
     size = f"{count(table.n_rows, 'row')}, {count(len(table.columns), 'column')}"
     page.paragraph(
-        f"Read {clean(table.source)} ({table.kind}): {size}, {count(table.holes, 'hole')}."
+        f"Read {clean(table.source)} ({table.kind}): {size}, {table.holes or 'none'} missing."
     )
     for note in table.notes:
         page.paragraph(f"  {note}", indent=4)
+
+
+def show_loud(page: Page, table: Table) -> None:
+    """What is to be heard in any case."""
+    for note in table.loud:
+        page.paragraph(note)
 
 
 def show_left_out(page: Page, chosen: Chosen) -> None:
@@ -93,8 +101,9 @@ def show_left_out(page: Page, chosen: Chosen) -> None:
         shown = chosen.left_out[:MOST_LEFT_OUT]
         width = min(24, max(cell_len(one.name) for one in shown))
         for one in shown:
-            lines = textwrap.wrap(one.reason, max(WIDTH - width - 4, 20), break_on_hyphens=False)
-            page.line(f"  {_fit(one.name, width)}  {lines[0]}")
+            told = one.reason + one.detail
+            lines = textwrap.wrap(told, max(WIDTH - width - 4, 20), break_on_hyphens=False)
+            page.line(f"  {_fit(short(one.name, width), width)}  {lines[0]}")
             for line in lines[1:]:
                 page.line(f"  {'':{width}}  {line}")
         if number > len(shown):
@@ -104,9 +113,9 @@ def show_left_out(page: Page, chosen: Chosen) -> None:
     if chosen.holes:
         worst = ", ".join(f"{name} {holes}" for name, holes in most_holes(chosen.holes))
         page.paragraph(
-            f"{count(sum(chosen.holes.values()), 'hole')} in {chosen.n_lacking} of "
-            f"{len(chosen.rows)} rows: nothing is filled in or dropped, values are taken as "
-            f"missing at random. Most holes: {worst}."
+            f"{count(sum(chosen.holes.values()), 'missing value')} in {chosen.n_lacking} of "
+            f"{len(chosen.rows)} rows: taken as missing at random, nothing is filled in or "
+            f"dropped. Most: {worst}."
         )
 
 
@@ -172,6 +181,7 @@ def show_loadings(page: Page, posterior: Posterior, draws: Draws) -> None:
     tail = 21
     room = WIDTH - 7 * shown.shape[1] - tail
     width = min(room, max(8, *(cell_len(names[j]) for j in order.rows)))
+    labels = short_names(names, width)
     table = posterior.align(draws=draws).table(columns=order.rows)
     unsure = (table.lower <= 0) & (table.upper >= 0)
     axes = "principal axes" if rotation is None else rotation.method
@@ -179,7 +189,7 @@ def show_loadings(page: Page, posterior: Posterior, draws: Draws) -> None:
     numbers = "".join(f"{h:6d} " for h in range(1, shown.shape[1] + 1))
     page.line(f"{'':{width}}{numbers}    h²  95 % interval")
     for place, j in enumerate(order.rows):
-        row = Text(_fit(names[j], width))
+        row = Text(_fit(labels[j], width))
         for h, value in enumerate(shown[j]):
             # −0.004 is no more negative than it is anything else.
             rounded = value + 0.0 if abs(value) >= 0.005 else 0.0
@@ -227,15 +237,14 @@ def show_record(page: Page, record: FitRecord | None) -> None:
             f"Tried {min(tried)} to {max(tried)} factors; weights of evidence (not probabilities): "
             f"{words}."
         )
+    cycles = f"{record.n_iter} cycles"
+    if (total := sum(one.n_iter for one in record.search)) > record.n_iter:
+        cycles = f"{total} cycles, {record.n_iter} of them in the last run"
+    bound = f"bound {record.lower_bound:.2f}"
     if record.converged:
-        text = f"Converged after {record.n_iter} cycles, bound {record.lower_bound:.2f}."
-        page.paragraph(text)
+        page.paragraph(f"Converged after {cycles}; {bound}.")
     else:
-        page.paragraph(
-            f"Not converged after {record.n_iter} cycles, bound {record.lower_bound:.2f}: "
-            f"{record.status}.",
-            style="bold red",
-        )
+        page.paragraph(f"Not converged after {cycles}; {bound}: {record.status}.", style="bold red")
 
 
 def show_warnings(page: Page, messages: Sequence[str]) -> None:

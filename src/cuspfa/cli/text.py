@@ -14,15 +14,17 @@ from typing import Any
 from cuspfa.cli.cells import (
     EMPTY,
     HOLES,
+    NONE,
     Column,
+    Missing,
     column_of_numbers,
     column_of_texts,
     is_hole,
-    number,
     quoted,
     unique_names,
 )
 from cuspfa.cli.packages import needed, optional
+from cuspfa.cli.signs import all_numbers, check_thousands, decimal_sign, like_names
 from cuspfa.errors import DataError
 
 SEPARATORS = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas"}
@@ -30,9 +32,6 @@ SEPARATORS = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas"}
 LOOK_CHARACTERS, LOOK_CELLS = 1 << 20, 200_000
 """How much of a file is looked at to find out how it is written."""
 _SAID = re.compile(r"sep=([\t;|,])\r?\n", re.IGNORECASE)
-_DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?", re.ASCII)
-_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}", re.ASCII)
-_DECIMAL_POINT = re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -50,6 +49,8 @@ class Text:
     """Is there a separator after the last cell of each row, and nothing behind it?"""
     first_line: int
     """Where the body begins, counted from 1."""
+    guess: str = ""
+    """What was assumed of a first row of numbers: to be heard in any case."""
 
 
 def decode(raw: bytes) -> tuple[str, list[str]]:
@@ -59,7 +60,10 @@ def decode(raw: bytes) -> tuple[str, list[str]]:
             return raw.decode("utf-16"), ["Encoded in UTF-16."]
         except UnicodeDecodeError:
             pass
-    if b"\0" in raw[:LOOK_CHARACTERS]:
+    start = raw[:LOOK_CHARACTERS]
+    if b"\0" in start:
+        if _every_other_is_zero(start):
+            raise DataError("it seems to be encoded in UTF-16, without the mark. Save it as UTF-8.")
         raise DataError(
             "this is no table of text, nor Parquet or Feather. Save it as CSV from the program "
             "that made it."
@@ -67,11 +71,22 @@ def decode(raw: bytes) -> tuple[str, list[str]]:
     try:
         return raw.decode("utf-8-sig"), []
     except UnicodeDecodeError:
+        pass
+    try:
+        return raw.decode("cp1252"), ["Not encoded in UTF-8; read as Windows-1252."]
+    except UnicodeDecodeError:
         return raw.decode("latin-1"), ["Not encoded in UTF-8; read as Latin-1."]
 
 
-def take_apart(raw: bytes) -> Text:
-    """Find out how a table is written; the cells are not read yet."""
+def _every_other_is_zero(start: bytes) -> bool:
+    """Nearly so: what UTF-16 makes of a table of numbers."""
+    parts = (start[0::2], start[1::2])
+    shares = sorted(part.count(0) / max(len(part), 1) for part in parts)
+    return shares[0] == 0.0 and shares[1] > 0.5
+
+
+def take_apart(raw: bytes, *, header: bool | None = None, decimal: str | None = None) -> Text:
+    """Find out how a table is written, as far as it was not said; the cells are not read yet."""
     text, notes = decode(raw)
     if not text.strip():
         raise DataError("there is nothing in it.")
@@ -86,35 +101,45 @@ def take_apart(raw: bytes) -> Text:
     rows = sample[1:]
     widths = Counter(map(len, rows))
     usual = widths.most_common(1)[0][0] if widths else len(first)
-    decimal = _decimal(sample, separator)
-    body, names, line = text[stream.tell() :], first, reader.line_num + 1
-    if _all_numbers(first, decimal):
+    told, decimal = decimal, decimal or decimal_sign(sample, separator)
+    body, names, line, guess = text[stream.tell() :], first, reader.line_num + 1, ""
+    if all_numbers(first, decimal) and header is None:
+        header = like_names(first, rows, decimal)
+        guess = (
+            "The first row holds whole numbers, all different, above other numbers: taken as names "
+            "of the columns. If it is data: --no-header"
+            if header
+            else "The first row holds numbers only: taken as data, and the columns called x1 to "
+            f"x{len(first)}. If it names the columns: --header"
+        )
+    if header is False:
         body, line = text, 1
         names = [f"x{j}" for j in range(1, len(first) + 1)]
-        notes.append(
-            f"The first row holds numbers only: taken as data, and the columns called x1 to "
-            f"x{len(first)}."
-        )
     spare = usual == len(names) + 1 and all(not row[-1].strip() for row in rows if len(row) > 1)
     if usual == len(names) + 1 and not spare:
         names = ["row names", *names]
         notes.append("The rows have one cell more than the header: taken as names of rows.")
     names, renamed = unique_names(names)
+    if told is None:
+        check_thousands(rows, decimal, names)
     written = [f"separated by {SEPARATORS[separator]}"] if len(names) > 1 else []
     written += ["with decimal commas"] if decimal == "," else []
     unusual = separator != "," or decimal == ","
     notes = ([f"Cells {' and '.join(written)}."] if written and unusual else []) + notes
-    return Text(body, names, separator, decimal, notes + renamed, spare, line)
+    notes += [guess] if guess else []
+    return Text(body, names, separator, decimal, notes + renamed, spare, line, guess)
 
 
-def read_columns(text: Text, as_text: int | None) -> tuple[list[Column], list[str] | None]:
+def read_columns(
+    text: Text, as_text: int | None, missing: Missing = NONE
+) -> tuple[list[Column], list[str] | None]:
     """The columns; and that at `as_text` cell by cell as it is written, leading zeros and all."""
     arrow = optional("pyarrow.csv")
     if not text.body.strip():
         raise DataError("it has a header and no rows.")
     if arrow is None:
-        return _by_python(text, as_text)
-    return _by_arrow(text, as_text, arrow)
+        return _by_python(text, as_text, missing)
+    return _by_arrow(text, as_text, missing, arrow)
 
 
 # --- how it is written ---
@@ -163,30 +188,12 @@ def _separator(text: str) -> str:
     return best
 
 
-def _all_numbers(row: list[str], decimal: str) -> bool:
-    filled = [cell for cell in row if not is_hole(cell)]
-    return bool(filled) and all(number(cell, decimal) is not None for cell in filled)
-
-
-def _decimal(rows: list[list[str]], separator: str) -> str:
-    """A comma, if numbers are written with it and not with a point, and it is no thousands sign."""
-    commas = points = 0
-    clear = separator == ";"
-    for row in rows:
-        for cell in row:
-            word = cell.strip()
-            if "," in word and _DECIMAL_COMMA.fullmatch(word):
-                commas += 1
-                clear = clear or not _THOUSANDS.fullmatch(word)
-            elif "." in word and _DECIMAL_POINT.fullmatch(word):
-                points += 1
-    return "," if clear and commas > points else "."
-
-
 # --- its cells ---
 
 
-def _by_arrow(text: Text, as_text: int | None, arrow: Any) -> tuple[list[Column], list[str] | None]:
+def _by_arrow(
+    text: Text, as_text: int | None, missing: Missing, arrow: Any
+) -> tuple[list[Column], list[str] | None]:
     pyarrow = needed("pyarrow", "This", "files")
     width = len(text.names) + text.spare
     odd: list[Any] = []
@@ -229,21 +236,21 @@ def _by_arrow(text: Text, as_text: int | None, arrow: Any) -> tuple[list[Column]
         if pyarrow.types.is_string(chunks.type):
             cells = chunks.to_pylist()
             _check_quotes(cells, text)
-            columns.append(column_of_texts(name, cells, text.decimal))
+            columns.append(column_of_texts(name, cells, text.decimal, missing))
         else:
-            columns.append(column_of_arrow(name, chunks))
+            columns.append(column_of_arrow(name, chunks, missing))
     return columns, ids
 
 
-def column_of_arrow(name: str, chunks: Any) -> Column:
+def column_of_arrow(name: str, chunks: Any, missing: Missing = NONE) -> Column:
     """A column of any type that Arrow knows."""
     pyarrow = needed("pyarrow", "This", "files")
     types = pyarrow.types
     kind = chunks.type
     if types.is_dictionary(kind):
-        return column_of_arrow(name, chunks.cast(kind.value_type))
+        return column_of_arrow(name, chunks.cast(kind.value_type), missing)
     if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
-        return column_of_texts(name, chunks.to_pylist())
+        return column_of_texts(name, chunks.to_pylist(), missing=missing)
     if types.is_null(kind):
         return Column(name, len(chunks), len(chunks), None, EMPTY)
     truth = types.is_boolean(kind)
@@ -252,17 +259,19 @@ def column_of_arrow(name: str, chunks: Any) -> Column:
         kind = chunks.type
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
         numbers = chunks.cast(pyarrow.float64(), safe=False)
-        return column_of_numbers(name, numbers.to_numpy(), truth=truth)
+        return column_of_numbers(name, numbers.to_numpy(), truth=truth, missing=missing)
     n, holes = len(chunks), chunks.null_count
     if holes == n:
         return Column(name, n, holes, None, EMPTY)
     if types.is_temporal(kind):
         example = quoted(str(chunks.drop_null()[0].as_py()))
-        return Column(name, n, holes, None, f"dates or times, such as {example}")
+        return Column(name, n, holes, None, "dates or times", example)
     return Column(name, n, holes, None, f"values of type {quoted(str(kind))}, not numbers")
 
 
-def _by_python(text: Text, as_text: int | None) -> tuple[list[Column], list[str] | None]:
+def _by_python(
+    text: Text, as_text: int | None, missing: Missing
+) -> tuple[list[Column], list[str] | None]:
     width = len(text.names) + text.spare
     stream = io.StringIO(text.body, newline="")
     rows: list[list[str]] = []
@@ -280,7 +289,7 @@ def _by_python(text: Text, as_text: int | None) -> tuple[list[Column], list[str]
         _check_quotes(cells, text)
         if j == as_text:
             ids = ["" if is_hole(cell) else str(cell) for cell in cells]
-        columns.append(column_of_texts(name, cells, text.decimal))
+        columns.append(column_of_texts(name, cells, text.decimal, missing))
     return columns, ids
 
 

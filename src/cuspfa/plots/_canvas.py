@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from cuspfa._checks import must_be
 from cuspfa.posterior.base import Posterior
+from cuspfa.posterior.labels import short, short_names
 from cuspfa.posterior.summary import column_names
 
 if TYPE_CHECKING:
@@ -78,20 +78,9 @@ def say(ax: Axes, words: str) -> None:
     ax.text(0.5, 0.5, words, transform=ax.transAxes, ha="center", va="center", color=DARK)
 
 
-def short(name: str, longest: int = LONGEST) -> str:
-    """A name cut in the middle: what tells columns apart is mostly at one end."""
-    name = " ".join(name.split())  # a line break in a name would run into the next label
-    if len(name) <= longest:
-        return name
-    head = longest // 2
-    return f"{name[:head].rstrip()}…{name[head + 1 - longest :].lstrip()}"
-
-
 def shown_names(posterior: Posterior) -> list[str]:
-    """Short names; those that look the same once they are short have their number beside them."""
-    names = [short(name) for name in column_names(posterior)]
-    alike = Counter(names)
-    return [f"{name} #{j}" if alike[name] > 1 else name for j, name in enumerate(names)]
+    """Short names, all different."""
+    return short_names(column_names(posterior), LONGEST)
 
 
 def room_for(names: Sequence[str]) -> float:

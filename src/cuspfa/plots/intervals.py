@@ -27,9 +27,9 @@ from cuspfa.plots._numbers import (
     grouped_order,
     make_draws,
 )
-from cuspfa.posterior.axes import shares
 from cuspfa.posterior.base import Interval, Posterior
 from cuspfa.posterior.draws import Draws
+from cuspfa.posterior.summary import factor_shares
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -103,15 +103,17 @@ def plot_forest(
             one.set_title("Loadings")
             say(one, "no factors")
         return axes[0] if single else together(axes)
-    loadings, part = posterior.solution.loadings, shares(posterior.solution)
+    loadings = posterior.solution.loadings
     variables = _strongest(loadings, chosen, most)
     found = make_draws(posterior, draws, n_draws, random_state)
     interval = posterior.align(draws=found).table(prob, columns=variables)
+    share, _ = factor_shares(posterior, found)
+    share = np.pad(share, (0, max(k - len(share), 0)))  # draws may have fewer factors
     for one, h in zip(axes, chosen, strict=True):
         ends = Interval(interval.lower[:, h], interval.upper[:, h])
         _dots(one, loadings[variables, h], ends, 22 if number == 1 else 10)
         one.axvline(0, color=DARK, lw=0.8, zorder=0)
-        one.set_title(_title(part[h], h, alone=number == 1))
+        one.set_title(_title(share[h], h, alone=number == 1))
     label_rows(axes[0], [names[j] for j in variables])
     if p > most:
         which = "strongest" if number == 1 else "strongest of each factor:"
@@ -120,9 +122,10 @@ def plot_forest(
     return axes[0] if single else together(axes)
 
 
-def _title(part: float, h: int, *, alone: bool) -> str:
-    share = f"{100 * part:.1f} %"
-    return f"Factor {h + 1}, {share} of the variance" if alone else f"Factor {h + 1}\n{share}"
+def _title(share: float, h: int, *, alone: bool) -> str:
+    """With the median of draws, as in a summary."""
+    part = f"{100 * share:.1f} %"
+    return f"Factor {h + 1}, {part} of the variance" if alone else f"Factor {h + 1}\n{part}"
 
 
 def _height(rows: int) -> float:

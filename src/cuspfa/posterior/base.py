@@ -195,13 +195,15 @@ class Posterior(ABC):
         path : str or os.PathLike
             The file; an old one is replaced.
         statistics : bool, default=True
-            Include the cross-products of the data, where they were kept. Without them the file
-            says less about the data, but draws have no exact sweeps and `summary` no measures of
-            fit. A column in which one row alone differs from all others, such as a rare category,
-            gives that row away by its cross-products: leave them out before such a fit is shared.
+            Include the statistics of the data, where they were kept: cross-products of the columns
+            or, of data with more columns than rows, the centred rows up to a rotation. Without
+            them the file says less about the data, but draws have no exact sweeps and `summary` no
+            measures of fit. A column in which one row alone differs from all others, such as a
+            rare category, gives that row away by its cross-products, and rotated rows give away
+            all that is known of how rows differ: leave them out before such a fit is shared.
         scores : ndarray (n, K) or None, default=None
             Factor scores to include, as `transform` gives them; `posterior.files.load_scores`
-            reads them. Without them no row, score or label of a row is inside.
+            reads them. Without them no score or label of a row is inside, and no row as it was.
 
         Examples
         --------

@@ -24,7 +24,7 @@ from cuspfa.blocks import Loadings, LoadingsLaw, Noise
 from cuspfa.blocks_holes import HoleLoadings
 from cuspfa.data.arrays import RotatedRows
 from cuspfa.errors import FileError, InputError
-from cuspfa.posterior import archive, json_kinds
+from cuspfa.posterior import archive, json_kinds, plausible
 from cuspfa.posterior.archive import CONTENT, LARGEST, LARGEST_CONTENT
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.record import FitRecord, SearchEntry
@@ -348,6 +348,7 @@ def _decode(text: bytes) -> dict[str, Any]:
         raise FileError(f"is damaged: {len(names)} names are not those of {p} columns")
     if known is not None and known["type"] == "gram" and known["n_rows"] != p:
         raise FileError(f"is damaged: cross-products of {known['n_rows']} instead of {p} columns")
+    plausible.check_content(checked)
     return checked
 
 
@@ -434,6 +435,7 @@ def _check_values(name: str, array: Array) -> None:
         right &= array >= 0
     if not np.all(right):
         raise FileError(f"has numbers in {name}.npy that cannot be there")
+    plausible.check_size(name, array, positive=kind in POSITIVE)
 
 
 def _rebuild(content: dict[str, Any], arrays: dict[str, Array]) -> VariationalPosterior:
@@ -445,6 +447,7 @@ def _rebuild(content: dict[str, Any], arrays: dict[str, Array]) -> VariationalPo
     statistics = None
     if (known := content["statistics"]) is not None:
         rows, is_gram = arrays["statistics"], known["type"] == "gram"
+        plausible.check_statistics(rows, is_gram=is_gram)
         statistics = RotatedRows(rows if is_gram else None, None if is_gram else rows, known["n"])
     shared = {
         "prior": content["prior"],
@@ -459,6 +462,9 @@ def _rebuild(content: dict[str, Any], arrays: dict[str, Array]) -> VariationalPo
         _rebuild_part(part, arrays, prefix)
         for part, prefix in zip(content["parts"], _prefixes(), strict=False)
     )
+    for part in (first, *others):
+        spread = part["noise"].variance + part["tail_variance"]
+        plausible.check_units(arrays["scale"], part["loadings"].mean, spread)
     rivals = tuple(VariationalPosterior(**other, **shared) for other in others)
     rotation = content["rotation"]
     target = None if rotation is None else rotation.target
@@ -471,6 +477,7 @@ def _rebuild_part(part: dict[str, Any], arrays: dict[str, Array], prefix: str) -
     def of(name: str) -> Array:
         return arrays[prefix + name]
 
+    plausible.check_law(prefix, arrays)
     record = None
     if (known := part["record"]) is not None:
         search = [SearchEntry(**entry) for entry in known["search"]]

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from cuspfa._checks import generator
 from cuspfa._types import Array
-from cuspfa.errors import DataError
-from cuspfa.posterior.adequacy import bartlett, determinacy, kmo, omega_total, rmsea, srmr
-from cuspfa.posterior.axes import principal_axes
+from cuspfa.posterior.adequacy import determinacy
 from cuspfa.posterior.base import Interval, Posterior
 from cuspfa.posterior.draws import Draws
-from cuspfa.posterior.retention import minimum_average_partial, parallel_analysis
+from cuspfa.posterior.labels import short_names, width
+from cuspfa.posterior.measures import (
+    FitMeasures,
+    Residual,
+    fit_measures,
+    largest_residuals,
+    other_rules,
+)
 
 FORMAT, VERSION = "cuspfa-summary", 1
 MIN_SHARE = 0.03
 """A factor that explains less of the variance is called small."""
-QUICK, WIDE = 60, 400
-"""Columns up to which parallel analysis is by factors, and up to which it is made at all."""
-CHECKS = 200
-"""Replicated data sets of the predictive check."""
+UNSURE = math.sqrt(0.5)
+"""With a smaller determinacy two sets of scores may both be right and correlate negatively."""
+ODDS = 7
+"""Weights of evidence within these odds of the best: the smallest number of factors is taken."""
+DEAD = 1e-10
+"""A factor with a smaller share of the variance than this has no loadings worth the name."""
 
 
 class FactorLine(NamedTuple):
@@ -40,21 +47,6 @@ class FactorLine(NamedTuple):
     """Variables of largest loading."""
 
 
-class FitMeasures(NamedTuple):
-    """How the model fits the sample correlations; NaN where it cannot be said."""
-
-    srmr: float
-    rmsea: float
-    rmsea_lower: float
-    rmsea_upper: float
-    predictive_p: float
-    """Share of replicated data further from the model than the data are."""
-    kmo: float
-    bartlett_p: float
-    omega: float
-    """ω total of all variables, keyed by the first factor."""
-
-
 @dataclass(frozen=True)
 class Summary:
     """`print` it, or read its fields."""
@@ -68,19 +60,23 @@ class Summary:
     """Parallel analysis."""
     partial: int | None
     """Velicer's minimum average partial."""
+    remark: str = ""
+    """Why this number of factors, where another has more weight."""
+    residuals: tuple[Residual, ...] = ()
+    """Largest differences of the sample correlations from the model's."""
+
+    columns: tuple[str, ...] = ()
+    """Names of all variables."""
 
     def __str__(self) -> str:
-        lines = [self.headline, f"{self.n_rows} rows, {self.n_columns} columns", ""]
-        if self.factors:
-            lines.append("factor  share   95 % interval  determinacy  largest loadings")
-        for number, line in enumerate(self.factors, 1):
-            span = f"{100 * line.lower:.1f} – {100 * line.upper:.1f} %"
-            top = ", ".join(f"{name[:9]} {value:+.2f}" for name, value in line.strongest[:2])
-            lines.append(
-                f"{number:6d} {100 * line.share:5.1f} % {span:>15}  {line.determinacy:11.2f}  {top}"
-            )
+        lines = [self.headline]
+        lines += textwrap.wrap(self.remark, 80, subsequent_indent="  ")
+        lines += [f"{self.n_rows} rows, {self.n_columns} columns", ""]
+        lines += _factor_lines(self.factors, self.columns)
         if self.fit is not None:
             lines += ["", *_fit_lines(self.fit)]
+        if self.residuals:
+            lines.append(_residual_line(self.residuals, self.columns))
         others = [
             f"{name} {count}"
             for name, count in (("parallel analysis", self.parallel), ("MAP", self.partial))
@@ -88,31 +84,71 @@ class Summary:
         ]
         if others:
             lines.append(f"number of factors by other rules: {', '.join(others)}")
-        return "\n".join(line[:80].rstrip() for line in lines)
+        return "\n".join(line.rstrip() for line in lines)
+
+
+def _factor_lines(factors: list[FactorLine], columns: tuple[str, ...]) -> list[str]:
+    if not factors:
+        return []
+    lines = ["factor  share %  95 % interval  cum. %  determ.  largest loadings"]
+    number, room = (2, 9) if max(map(width, columns), default=0) <= 9 else (1, 25)
+    names = dict(zip(columns, short_names(columns, room), strict=True))
+    total = 0.0
+    for place, line in enumerate(factors, 1):
+        total += 100 * line.share
+        span = f"{100 * line.lower:.1f} – {100 * line.upper:.1f}"
+        sign = "*" if line.determinacy < UNSURE else " "
+        top = [f"{names.get(name, name)} {value:+.2f}" for name, value in line.strongest[:number]]
+        lines.append(
+            f"{place:6d} {100 * line.share:8.1f} {span:>14} {total:7.1f} {line.determinacy:8.2f}"
+            f"{sign} {', '.join(top)}"
+        )
+    if any(line.determinacy < UNSURE for line in factors):
+        lines.append(f"* below {UNSURE:.2f}: too little is known of a row's score to rely on it")
+    return lines
 
 
 def _fit_lines(fit: FitMeasures) -> list[str]:
-    close = f"RMSEA {fit.rmsea:.3f} ({fit.rmsea_lower:.3f} – {fit.rmsea_upper:.3f})"
-    bartlett_p = "< 0.001" if fit.bartlett_p < 0.001 else f"{fit.bartlett_p:.3f}"
-    words = [
-        (fit.srmr, f"SRMR {fit.srmr:.3f}"),
-        (fit.rmsea, close),
-        (fit.predictive_p, f"predictive p {fit.predictive_p:.2f}"),
-        (fit.kmo, f"KMO {fit.kmo:.2f}"),
-        (fit.bartlett_p, f"Bartlett p {bartlett_p}"),
-        (fit.omega, f"omega total {fit.omega:.2f}"),
+    close = f"RMSEA {fit.rmsea:.3f} (90 %: {fit.rmsea_lower:.3f} – {fit.rmsea_upper:.3f})"
+    ratio = f"chi² {fit.chi_square:.1f}, df {fit.df:.0f}, p {_p(fit.chi_square_p)}"
+    check = f"predictive p {fit.predictive_p:.2f} (0 is bad)"
+    lines = [
+        [(fit.srmr, f"SRMR {fit.srmr:.3f}"), (fit.rmsea, close), (fit.predictive_p, check)],
+        [
+            (fit.chi_square_p, ratio),
+            (fit.kmo, f"KMO {fit.kmo:.2f}"),
+            (fit.bartlett_p, f"Bartlett p {_p(fit.bartlett_p)}"),
+            (fit.omega, f"omega total {fit.omega:.2f}"),
+        ],
     ]
-    said = [word for value, word in words if not math.isnan(value)]
-    return [", ".join(said[:3]), ", ".join(said[3:])] if len(said) > 3 else [", ".join(said)]
+    said = [", ".join(word for value, word in line if not math.isnan(value)) for line in lines]
+    return [line for line in said if line]
 
 
-def headline(n_factors: int, large: int, parallel: int | None) -> str:
-    """The first line of every summary: never the number of factors alone."""
+def _p(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def _residual_line(residuals: tuple[Residual, ...], columns: tuple[str, ...]) -> str:
+    short_ones = max(map(width, columns), default=0) <= 7
+    names = dict(zip(columns, short_names(columns, 7 if short_ones else 26), strict=True))
+    shown = residuals if short_ones else residuals[:1]
+    pairs = [f"{names[one.first]} & {names[one.second]} {one.value:+.2f}" for one in shown]
+    return f"largest residual{'s' * (len(pairs) > 1)}: {', '.join(pairs)}"
+
+
+def headline(n_factors: int, large: int, parallel: int | None, alive: int | None = None) -> str:
+    """The first line of every summary: never the number of factors alone.
+
+    `alive` is how many of a number that was asked for have loadings.
+    """
     percent = f"{100 * MIN_SHARE:.0f} %"
     beside = "" if parallel is None else f" (parallel analysis: {parallel})"
     if n_factors == 0:
         return f"No factors{beside}"
     noun = "1 factor" if n_factors == 1 else f"{n_factors} factors"
+    if alive is not None and alive < n_factors:
+        return f"{noun} asked for, {alive or 'none'} with loadings{beside}"
     if n_factors == 1:
         what = "which explains more" if large else "which explains less"
         return f"{noun}, {what} than {percent} of the variance{beside}"
@@ -125,7 +161,7 @@ def summarise(posterior: Posterior, draws: Draws) -> Summary:
     names = column_names(posterior)
     solution, flat = posterior.solution, posterior.standard_loadings
     loadings = solution.loadings
-    share, (lower, upper) = _shares(posterior, draws)
+    share, (lower, upper) = factor_shares(posterior, draws)
     noise = 1.0 - np.sum(flat**2, axis=1)
     determined = np.zeros(0)
     if len(share):
@@ -148,12 +184,24 @@ def summarise(posterior: Posterior, draws: Draws) -> Summary:
         parallel, partial = other_rules(correlation, posterior.n_rows)
     # How many are large should not depend on the axes they are shown on.
     large = int(np.sum(np.median(draws.variance_share, axis=0) > MIN_SHARE))
-    line = headline(len(share), large, parallel)
-    return Summary(line, posterior.n_rows, len(names), factors, fit, parallel, partial)
+    alive = int(np.sum(posterior.variance_share > DEAD))
+    line = headline(len(share), large, parallel, alive)
+    return Summary(
+        line,
+        posterior.n_rows,
+        len(names),
+        factors,
+        fit,
+        parallel,
+        partial,
+        why_not_more(posterior),
+        largest_residuals(posterior, names),
+        tuple(names),
+    )
 
 
-def _shares(posterior: Posterior, draws: Draws) -> tuple[Array, Interval]:
-    """Of the variance, by factor: medians and intervals of draws."""
+def factor_shares(posterior: Posterior, draws: Draws) -> tuple[Array, Interval]:
+    """Of the variance, by factor on the posterior's axes: medians and 95 % intervals of draws."""
     if posterior.rotation is None:
         found = posterior.interval("variance_share", draws=draws)
         return np.median(draws.variance_share, axis=0), found
@@ -161,90 +209,21 @@ def _shares(posterior: Posterior, draws: Draws) -> tuple[Array, Interval]:
     return np.median(drawn, axis=0), Interval(*np.quantile(drawn, [0.025, 0.975], axis=0))
 
 
-def other_rules(correlation: Array, n: int) -> tuple[int | None, int | None]:
-    """Parallel analysis and Velicer's MAP, where they make sense; the same every time."""
-    p = len(correlation)
-    if n <= p + 1 or p > WIDE:
-        return None, None
-    kind = "factors" if p <= QUICK else "components"
-    try:
-        parallel = parallel_analysis(correlation, n, n_draws=40, kind=kind, random_state=0)
-        partial = minimum_average_partial(correlation)
-    except DataError:  # columns that depend on each other
-        return None, None
-    return parallel.n_factors, partial.n_factors
-
-
-def fit_measures(posterior: Posterior, correlation: Array, draws: Draws) -> FitMeasures:
-    """All that needs only the sample correlations."""
-    omega = posterior.covariance
-    sd = np.sqrt(np.diag(omega))
-    model, n, p = omega / sd[:, None] / sd, posterior.n_rows, len(sd)
-    nan = math.nan
-    values = dict.fromkeys(("value", "lower", "upper", "kmo", "p"), nan)
-    if n > p + 1:
-        try:
-            close = rmsea(correlation, model, n, posterior.n_active)
-            values |= {"value": close.value, "lower": close.lower, "upper": close.upper}
-            values |= {"kmo": kmo(correlation).overall, "p": bartlett(correlation, n).p_value}
-        except DataError:
-            pass  # a singular matrix: these do not exist
-    loadings = principal_axes(posterior.standard_loadings)
-    total = nan
-    if loadings.shape[1] and p > 1:
-        keys = np.where(loadings[:, 0] < 0, -1.0, 1.0)
-        total = omega_total(loadings, 1.0 - np.sum(loadings**2, axis=1), keys=keys)
-    return FitMeasures(
-        srmr(correlation, model),
-        values["value"],
-        values["lower"],
-        values["upper"],
-        predictive_p(correlation, n, draws) if p <= WIDE else nan,
-        values["kmo"],
-        values["p"],
-        total,
+def why_not_more(posterior: Posterior) -> str:
+    """That another number of factors has more weight than this one, if it has."""
+    weights = (
+        {}
+        if posterior.record is None
+        else {one.n_factors: one.weight for one in posterior.record.search if one.weight > 0}
     )
-
-
-def predictive_p(correlation: Array, n: int, draws: Draws) -> float:
-    """Posterior predictive check of the correlation matrix.
-
-    For each draw of Ω, the sum of squared differences between correlations of n new rows and those
-    of Ω is compared with that of the data: near 0 means that the model misses correlations, near 1
-    that data were used twice and fit is closer than new data would be.
-    """
-    rng = generator(0)
-    worse, size = 0, min(CHECKS, len(draws))
-    upper = np.triu_indices(len(correlation), 1)
-    for number in range(size):
-        loadings, noise = draws.loadings[number], draws.noise_variance[number]
-        omega = loadings @ loadings.T
-        omega[np.diag_indices_from(omega)] += noise
-        model = _correlation(omega)[upper]
-        replicated = _replicate(loadings, noise, n - 1, omega, rng)[upper]
-        observed = np.sum((correlation[upper] - model) ** 2)
-        worse += bool(np.sum((replicated - model) ** 2) >= observed)
-    return worse / size
-
-
-def _replicate(
-    loadings: Array, noise: Array, freedom: int, omega: Array, rng: np.random.Generator
-) -> Array:
-    """Sample correlations of new data: rows, or Bartlett's triangle where rows are many."""
-    p, k = loadings.shape
-    if freedom <= p:
-        rows = rng.standard_normal((freedom, k)) @ loadings.T
-        rows += rng.standard_normal((freedom, p)) * np.sqrt(noise)
-        return _correlation(rows.T @ rows)
-    lower = np.tril(rng.standard_normal((p, p)), -1)
-    lower[np.diag_indices(p)] = np.sqrt(rng.chisquare(freedom - np.arange(p)))
-    root = np.linalg.cholesky(omega) @ lower
-    return _correlation(root @ root.T)
-
-
-def _correlation(covariance: Array) -> Array:
-    sd = np.sqrt(np.diag(covariance))
-    return np.asarray(covariance / sd[:, None] / sd)
+    k = posterior.n_active
+    best = max(weights, key=lambda number: weights[number], default=k)
+    if k not in weights or best <= k:
+        return ""
+    return (
+        f"The weight of evidence is {weights[best]:.2f} for {best} and {weights[k]:.2f} for {k}: "
+        f"of numbers within odds of {ODDS} to 1 of the best (2 nats) the smallest is taken."
+    )
 
 
 def _strongest(column: Array, names: list[str], number: int = 4) -> list[tuple[str, float]]:
@@ -270,6 +249,7 @@ def as_dict(posterior: Posterior, draws: Draws, scores: Any = None) -> dict[str,
         "format": FORMAT,
         "version": VERSION,
         "headline": found.headline,
+        "remark": found.remark,
         "n_rows": found.n_rows,
         "columns": column_names(posterior),
         "n_factors": len(found.factors),
@@ -295,6 +275,7 @@ def as_dict(posterior: Posterior, draws: Draws, scores: Any = None) -> dict[str,
         "fit": None
         if found.fit is None
         else {key: _plain(value) for key, value in found.fit._asdict().items()},
+        "largest_residuals": [one._asdict() for one in found.residuals],
         "other_rules": {
             "parallel_analysis": found.parallel,
             "minimum_average_partial": found.partial,

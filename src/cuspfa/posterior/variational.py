@@ -91,8 +91,9 @@ class VariationalPosterior(Posterior):
     """q*(Λ) q*(σ²) of the active factors.
 
     Factors that the spike takes, at most a few with mean loadings other than zero, enter the
-    variances alone. Holds no row of the data, unless these have holes: then `rows` are kept for
-    draws in the process that made the fit, and neither saved, pickled nor copied.
+    variances alone. Holds no row of the data as it was, but see `statistics`; and unless these have
+    holes: then `rows` are kept for draws in the process that made the fit, and neither saved,
+    pickled nor copied.
 
     Attributes
     ----------
@@ -111,7 +112,8 @@ class VariationalPosterior(Posterior):
     slab, prior
         The slab with what it has learned, and the prior.
     statistics : Statistics or None
-        YᵀY on the engine's scale, as a root of it; None where it would be large.
+        YᵀY on the engine's scale or, of fewer rows than columns, a root of it, which is the rows up
+        to a rotation; None where it would be large.
     center, scale : ndarray (p,)
         The user's value is center + scale × the engine's.
     n_rows : int

@@ -1,0 +1,48 @@
+"""A table of loadings with intervals, as a file for a paper or a spreadsheet."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import numpy as np
+
+from cuspfa._whole_file import check_writable
+from cuspfa.cli.files import check_not_the_input, write_text
+from cuspfa.cli.scores import TABS, TEXTS, separator_of
+from cuspfa.errors import InputError
+from cuspfa.posterior.base import Posterior
+from cuspfa.posterior.draws import Draws
+from cuspfa.posterior.summary import column_names
+
+
+def check_loadings(path: Path, data: str, output: Path | None) -> None:
+    """A file that can be written, and none of those that are read or written besides."""
+    check_writable("--loadings", path)
+    check_not_the_input("--loadings", path, data)
+    if output is not None and path.resolve() == output.resolve():
+        raise InputError("--loadings and -o must be two files.")
+    if path.suffix.lower() not in TABS + TEXTS:
+        raise InputError(
+            f"--loadings: the table is written as CSV or TSV, not as {path.suffix!r}. Choose a "
+            "name that ends in .csv or .tsv."
+        )
+
+
+def write_loadings(path: Path, posterior: Posterior, draws: Draws) -> None:
+    """By variable, in the order of the data: loadings and communality, each with its interval."""
+    table = posterior.align(draws=draws).table()
+    common = np.median(draws.communality, axis=0)
+    ends = posterior.interval("communality", draws=draws)
+    loadings = posterior.solution.loadings
+    stream = io.StringIO()
+    writer = csv.writer(stream, delimiter=separator_of(path), lineterminator="\n")
+    what = [*(f"factor{h}" for h in range(1, loadings.shape[1] + 1)), "communality"]
+    ends_of = ("", "_lower", "_upper")
+    writer.writerow(["variable", *(f"{one}{end}" for one in what for end in ends_of)])
+    for j, name in enumerate(column_names(posterior)):
+        cells = np.column_stack([loadings[j], table.lower[j], table.upper[j]]).ravel().tolist()
+        cells += [common[j], ends.lower[j], ends.upper[j]]
+        writer.writerow([name, *(f"{value:.6f}" for value in cells)])
+    write_text(path, stream.getvalue())
