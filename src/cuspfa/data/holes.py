@@ -184,7 +184,10 @@ class HoleSource:
 
     def likeness(self, loadings: Array, noise_variance: Array) -> CompleteSource | None:
         """Rows completed by a first fit."""
-        return self._completed(loadings, noise_variance) if loadings.shape[1] else None
+        whole = float(np.min(self.seen)) == self.data.n
+        if whole or not loadings.shape[1]:
+            return None
+        return self._completed(loadings, noise_variance)
 
     def leading(
         self,
