@@ -476,7 +476,7 @@ def test_what_does_not_fit_together(saved, tmp_path):
         "n_columns cannot be 1.0": set_in("n_columns", value=1.0),
         "n_columns cannot be True": set_in("n_columns", value=True),
         "n_rows cannot be -1": set_in("n_rows", value=-1),
-        "kind cannot be 'gibbs'": set_in("kind", value="gibbs"),
+        "kind cannot be 'other'": set_in("kind", value="other"),
         "slab cannot be 'os.system'": set_in("parts", 0, "slab", "type", value="os.system"),
         "slab rate must be": set_in("prior", "slab", "rate", value=-1.0),
         "spike must be": set_in("prior", "spike", value=1.0),
