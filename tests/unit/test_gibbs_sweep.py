@@ -138,7 +138,7 @@ def geweke(slab, n, p, turn_every, length=2400, seed=1):
     return float(np.max(np.abs(found.mean(axis=0) - wanted.mean(axis=0)) / error))
 
 
-@pytest.mark.parametrize(("n", "p", "turn_every"), [(7, 4, 1), (4, 7, 1), (4, 7, 0)])
+@pytest.mark.parametrize(("n", "p", "turn_every"), [(7, 4, 1), (4, 7, 0)])
 @pytest.mark.parametrize("slab", SLABS.values(), ids=SLABS)
 def test_sweeps_leave_the_joint_law_as_it_is(slab, n, p, turn_every):
     assert one_step(slab, n, p, turn_every) > 1e-4
