@@ -12,12 +12,13 @@ from scipy import stats
 
 from benchmarks.record import row, save
 from cuspfa.gibbs import chain, columns
+from cuspfa.sweeps import Chains, Scales
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "unit"))
 import test_gibbs_sweep as law
 
-SETS, DRAWS, THIN, BINS = 200, 39, 4, 10
+SETS, DRAWS, SWEEPS, BINS = 150, 19, 120, 5
 
 
 def break_step(name: str | None) -> None:
@@ -33,17 +34,48 @@ def ranks(slab: str, turn_every: int, seed: int, broken: str | None) -> np.ndarr
     truth = law.from_prior(law.SLABS[slab], 4, rng)
     y = law.rows_given(truth, 8, rng)
     model = law.model_of(y, law.SLABS[slab], turn_every)
-    state = law.from_prior(law.SLABS[slab], 4, rng)
-    for at in range(1, 61):
+    # Chains that begin at draws from the prior and end at one draw each: independent ones.
+    starts = [law.from_prior(law.SLABS[slab], 4, rng) for _ in range(DRAWS)]
+    state = side_by_side(starts)
+    for at in range(1, SWEEPS + 1):
         state = chain.sweep(state, at, model, rng)
-    drawn = []
-    for at in range(1, DRAWS * THIN + 1):
-        state = chain.sweep(state, at, model, rng)
-        if at % THIN == 0:
-            drawn.append(law.features(state, y))
-    found = np.array(drawn)
+    found = np.array([law.features(one_of(state, b), y) for b in range(DRAWS)])
     ties = 1e-12 * rng.standard_normal((DRAWS + 1, found.shape[1]))
     return np.sum(found + ties[1:] < np.array(law.features(truth, y)) + ties[0], axis=0)
+
+
+def side_by_side(states: list[chain.State]) -> chain.State:
+    """One state of many chains."""
+    scales = [state.chains.scales for state in states]
+    process = [state.columns for state in states]
+    shape = rate = None
+    if scales[0].shape is not None:
+        shape = np.concatenate([one.shape for one in scales])
+        rate = np.concatenate([one.rate for one in scales])
+    active = np.concatenate([one.active for one in process])
+    return chain.State(
+        Chains(
+            np.concatenate([state.chains.loadings for state in states], axis=1),
+            np.concatenate([state.chains.noise for state in states], axis=1),
+            Scales(np.concatenate([one.variances for one in scales]), shape, rate, active),
+        ),
+        columns.Columns(
+            active,
+            np.concatenate([one.log_survivors for one in process]),
+            np.concatenate([one.terms for one in process]),
+        ),
+    )
+
+
+def one_of(state: chain.State, b: int) -> chain.State:
+    """The state of one chain, as far as its features go."""
+    part, process = slice(b, b + 1), state.columns
+    scales = state.chains.scales._replace(variances=state.chains.scales.variances[part])
+    chains = Chains(state.chains.loadings[:, part], state.chains.noise[:, part], scales)
+    return chain.State(
+        chains,
+        columns.Columns(process.active[part], process.log_survivors[part], process.terms[part]),
+    )
 
 
 def calibrated(slab: str, turn_every: int, broken: str | None = None) -> float:
@@ -99,9 +131,10 @@ def gibbs_calibration() -> list[dict[str, Any]]:
         "Is the sampler right?",
         rows,
         notes=[
-            f"Ranks: {SETS} data sets from the prior (n = 8, p = 4, H = 4), {DRAWS} draws of each "
-            f"posterior, every {THIN}th sweep; χ² of the rank of the truth in {BINS} bins, the "
-            "smallest p of 14 features times 14. Geweke: 10 000 sweeps with new data in turn "
+            f"Ranks: {SETS} data sets from the prior (n = 8, p = 4, H = 4), {DRAWS} chains for "
+            f"each that begin at the prior, their states after {SWEEPS} sweeps; χ² of the rank of "
+            f"the truth in {BINS} bins, the smallest p of 14 features times 14. Geweke: 10 000 "
+            "sweeps with new data in turn "
             "(n = 6, p = 3), features against independent draws from prior and model.",
             "Broken steps must be caught: labels that count a column itself to the slab, sticks "
             "with a count too many, labels given θ where θ is drawn after them.",
