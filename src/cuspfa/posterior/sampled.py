@@ -82,13 +82,13 @@ class SampledPosterior(Posterior):
     noise_variance_draws: Array
     active: BoolArray
     log_likelihood: Array
-    n_chains: int
     spike: float
     prior: CuspPrior
     statistics: Statistics | None
     center: Array
     scale: Array
     n_rows: int
+    n_chains: int = 1
     names: list[str] | None = None
     rotation: Rotation | None = None
     record: FitRecord | None = None
