@@ -153,7 +153,8 @@ def labels_one_off(original):
     """Labels that count the column itself to the slab."""
 
     def broken(odds, process, rng):
-        shifted = np.concatenate([np.zeros((1, 1)), process.log_survivors[:, :-1]], axis=1)
+        before = np.zeros((len(process.active), 1))
+        shifted = np.concatenate([before, process.log_survivors[:, :-1]], axis=1)
         return original(odds, process._replace(log_survivors=shifted), rng)
 
     return broken
