@@ -62,7 +62,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks $(SECTIONS)
 
 calibration: $(VENV)/.dev
-	$(BIN)/python -m benchmarks optimum heldout defaults noise coverage missing count alignment misfit
+	$(BIN)/python -m benchmarks optimum heldout defaults noise coverage missing count alignment misfit gibbs_calibration
 
 figures: $(VENV)/.app
 	$(BIN)/python docs/figures/make.py

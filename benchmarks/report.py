@@ -24,6 +24,8 @@ ORDER = (
     "count",
     "alignment",
     "draws",
+    "gibbs",
+    "gibbs_calibration",
     "misfit",
     "defaults",
     "noise",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from cuspfa.data_misfit import misfit as misfit
     from cuspfa.estimator import CuspFactorAnalysis as CuspFactorAnalysis
     from cuspfa.factor_count import how_many as how_many
+    from cuspfa.gibbs.method import Gibbs as Gibbs
     from cuspfa.posterior import adequacy as adequacy
     from cuspfa.posterior import retention as retention
     from cuspfa.posterior.comparison import compare as compare
@@ -36,6 +37,7 @@ _HOMES = {
     "CuspFactorAnalysis": "cuspfa.estimator",
     "CuspPrior": "cuspfa.prior",
     "GaussianSlab": "cuspfa.slabs",
+    "Gibbs": "cuspfa.gibbs.method",
     "InverseGammaSlab": "cuspfa.slabs",
     "LearnedSlab": "cuspfa.slabs",
     "Moments": "cuspfa.data.moments",
@@ -62,6 +64,7 @@ __all__ = [
     "CuspFactorAnalysis",
     "CuspPrior",
     "GaussianSlab",
+    "Gibbs",
     "InverseGammaSlab",
     "LearnedSlab",
     "Moments",

@@ -21,6 +21,15 @@ def with_result(page: str, model: CuspFactorAnalysis) -> str:
     return before + table + end + after if end else page + table
 
 
+def _how_sure(model: CuspFactorAnalysis) -> list[tuple[str, str]]:
+    """The bound, or of a sampler the probabilities of the number of factors."""
+    if not np.isnan(model.lower_bound_):
+        return [("evidence lower bound", f"{model.lower_bound_:.2f}")]
+    likely = sorted(model.search_, key=lambda entry: -entry.weight)[:SHOWN]
+    words = ", ".join(f"{entry.n_factors}: {entry.weight:.2f}" for entry in likely)
+    return [("probability by number of factors", words)]
+
+
 def result_table(model: CuspFactorAnalysis) -> str:
     """Number of factors, their strengths, bound and status."""
     strengths = np.sum(model.loadings_ * model.structure_, axis=0) / model.n_features_in_
@@ -29,7 +38,7 @@ def result_table(model: CuspFactorAnalysis) -> str:
     lines = [
         ("number of factors", str(model.n_factors_)),
         ("share of variance, % by factor", shares + more if len(strengths) else "–"),
-        ("evidence lower bound", f"{model.lower_bound_:.2f}"),
+        *_how_sure(model),
         ("status", html.escape(model.status_)),
     ]
     cells = "".join(

@@ -8,6 +8,7 @@ import numpy as np
 
 from cuspfa._warn import warn
 from cuspfa.errors import ConvergenceWarning, CuspWarning
+from cuspfa.gibbs.method import Gibbs
 from cuspfa.posterior.summary import DEAD
 from cuspfa.prior import CuspPrior
 from cuspfa.variational.fit import Status
@@ -25,7 +26,7 @@ CYCLES = (40, 300)
 
 def tell(
     model: CuspFactorAnalysis,
-    method: Variational,
+    method: Variational | Gibbs,
     prior: CuspPrior,
     n_factors: int | None,
     concern: str | None,
@@ -60,7 +61,15 @@ def before_holes(rows: int, patterns: int, columns: int, n_factors: int | None) 
     )
 
 
-def _found(model: CuspFactorAnalysis, method: Variational) -> str | None:
+def _found(model: CuspFactorAnalysis, method: Variational | Gibbs) -> str | None:
+    if isinstance(method, Gibbs):
+        most = method.n_terms
+        if most is None or most > model.n_features_in_ or model.n_factors_ < most - 1:
+            return None
+        return (
+            f"As many factors were found as n_terms={most} columns allow, and more may be there. "
+            f"Raise n_terms: method=Gibbs(n_terms={2 * most}), or leave it None."
+        )
     most = method.max_factors
     if not most or model.n_factors_ != most:
         return None
@@ -99,7 +108,10 @@ def _given(model: CuspFactorAnalysis, prior: CuspPrior, n_factors: int) -> str |
     )
 
 
-def _ending(status: str, method: Variational) -> str:
+def _ending(status: str, method: Variational | Gibbs) -> str:
+    if isinstance(method, Gibbs):
+        longer = f"method=Gibbs(n_draws={method.n_draws}, thin={4 * method.thin})"
+        return f"{status[0].upper()}{status[1:]}. To draw longer chains: {longer}."
     if status != Status.MAX_ITER.value:
         return f"{status.capitalize()}."
     return (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -14,10 +15,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from cuspfa import _remarks
 from cuspfa._checks import generator, must_be, one_of
+from cuspfa._engines import ENGINES, Method, default_prior, infer
 from cuspfa._new_rows import NewRows
 from cuspfa._notebook import with_result
 from cuspfa._parameters import check_parameters
-from cuspfa._threads import one_blas_thread
 from cuspfa._types import RandomState
 from cuspfa._warn import warn
 from cuspfa.data.checks import check_table, nearly_constant
@@ -26,12 +27,12 @@ from cuspfa.data.holes import HoleSource, prepare_holes
 from cuspfa.data.moments import Moments
 from cuspfa.data.names import text_names
 from cuspfa.errors import DataError
+from cuspfa.gibbs.method import Gibbs
+from cuspfa.posterior.sampled import SampledPosterior
 from cuspfa.posterior.variational import VariationalPosterior
 from cuspfa.prior import CuspPrior
 from cuspfa.rotation import METHODS, Rotation, as_rotation
-from cuspfa.variational.method import Variational, VariationalFit
-from cuspfa.variational.result import posterior_of, record_of
-from cuspfa.variational.search import Callback
+from cuspfa.variational.method import Variational
 
 
 class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
@@ -43,14 +44,16 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
     ----------
     n_factors : "auto" or int, default="auto"
         The number of factors, or that it is to be found.
-    method : "variational" or Variational, default="variational"
+    method : "variational", "gibbs", Variational or Gibbs, default="variational"
         The engine, a word or an object with its settings. To set these by `set_params` or search
         over them (`method__tol`), pass `method=Variational()`: inside a word there is nothing to
         set.
     prior : CuspPrior or None, default=None
         None means `CuspPrior()`: a slab that learns each factor's scale, a spike at zero and a
-        weak noise prior, all on the scale of the data. Priors cannot be changed: a search goes
-        over whole ones, as in `{"prior": [CuspPrior(alpha=1), CuspPrior(alpha=5)]}`.
+        weak noise prior, all on the scale of the data. For `Gibbs` it means the same with
+        `InverseGammaSlab(2, 0.4)` and a spike so narrow that it makes no factors. Priors cannot
+        be changed: a search goes over whole ones, as in
+        `{"prior": [CuspPrior(alpha=1), CuspPrior(alpha=5)]}`.
     standardize : bool, default=True
         Scale each column to unit sample variance before fitting. Results are in the user's units
         all the same. If False, a prior that is given is taken as it is, on the data's own scale;
@@ -61,23 +64,27 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
         "equamax" keep them uncorrelated; "promax", "oblimin", "quartimin" and "geomin" do not. A
         `Rotation` has settings, and a target. Done on the correlation scale, whatever the units.
     random_state : None, int, numpy.random.Generator or numpy.random.RandomState
-        Seed. A search from the spectrum needs it only for p > 400; random starts always.
+        Seed. A search from the spectrum needs it only for p > 400; random starts and sampling
+        always.
     n_jobs : int or None, default=None
-        Processes for random starts, as in joblib.
+        Processes for random starts and for chains of large data, as in joblib.
 
     Attributes
     ----------
     n_factors_ : int
-        Number of active factors.
+        Number of active factors; of a sampler the most probable one.
     expected_active_factors_ : float
-        E_q[H*].
+        E[H*], under q or over draws.
     lower_bound_ : float
         The evidence lower bound of the chosen run, for the data as the engine saw them. Comparable
-        between fits of the same data with the same `standardize` and the same `mean` setting.
+        between fits of the same data with the same `standardize` and the same `mean` setting; NaN
+        of a sampler, which has none.
     search_ : list of SearchEntry
-        By number of factors: n_factors, lower_bound, evidence, weight, n_iter, status.
+        By number of factors: n_factors, lower_bound, evidence, weight, n_iter, status. The
+        weights of a sampler are probabilities.
     trace_ : ndarray (n_iter_,)
-        The bound after each of the last run's cycles.
+        The bound after each of the last run's cycles; of a sampler the log-likelihood of each
+        draw, chain after chain.
     components_ : ndarray (n_factors_, p)
         Posterior mean loadings in the user's units; `components_.T @ factor_correlations_ @
         components_ + diag(noise_variance_)` is `get_covariance()`. Signs are those of
@@ -101,10 +108,10 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
         user's units.
     mean_ : ndarray (p,)
         Sample means; with missing values, the posterior means of the columns' means.
-    posterior_ : VariationalPosterior
+    posterior_ : VariationalPosterior or SampledPosterior
         The fitted distribution, for draws.
     status_, converged_, n_iter_
-        How the best run ended.
+        How the best run ended, or whether chains have met, and the sweeps of each.
     n_features_in_, feature_names_in_
         As in scikit-learn: names are kept if all of them are text.
 
@@ -119,11 +126,11 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
     (10, 10)
     """
 
-    posterior_: VariationalPosterior
+    posterior_: VariationalPosterior | SampledPosterior
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_factors": [StrOptions({"auto"}), Interval(Integral, 0, None, closed="left")],
-        "method": [StrOptions({"variational"}), Variational],
+        "method": [StrOptions(set(ENGINES)), Variational, Gibbs],
         "prior": [CuspPrior, None],
         "standardize": ["boolean"],
         "rotation": [StrOptions(set(METHODS) - {"target"}), Rotation, None],
@@ -144,7 +151,7 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
         self,
         *,
         n_factors: int | str = "auto",
-        method: str | Variational = "variational",
+        method: str | Method = "variational",
         prior: CuspPrior | None = None,
         standardize: bool = True,
         rotation: str | Rotation | None = None,
@@ -167,25 +174,26 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
         search: bool = False,
         random_state: RandomState = None,
         n_jobs: int | None = None,
-        callback: Callback | None = None,
+        callback: Callable[[Any], None] | None = None,
     ) -> Self:
         """The application of the paper: prior, treatment of the data, starts and tolerance.
 
         Parameters
         ----------
-        method : {"variational"}
+        method : {"variational", "gibbs"}
             "variational" is §4 of Legramanti (2020): columns centred and not scaled, sample means
             taken as known, H = p + 1, 20 random starts, each stopped when its bound grows by less
-            than 0.05.
+            than 0.05. "gibbs" is the adaptive sampler it is compared with: 15 000 sweeps, of which
+            every fifth is kept after the first 5000.
         search : bool, default=False
             Find the number of factors by search instead of random starts, with the paper's bound
-            as score and everything else as above.
+            as score and everything else as above; of "variational" only.
         random_state : None, int, numpy.random.Generator or numpy.random.RandomState
             Seed of the random starts.
         n_jobs : int or None
             Processes for the random starts.
         callback : callable or None
-            Told of progress after each cycle.
+            Told of progress after each cycle or sweep.
 
         Returns
         -------
@@ -200,9 +208,29 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
         >>> model.n_factors_, round(model.lower_bound_, 2)
         (3, -5310.92)
         """
-        one_of("method", method, ("variational",))
+        one_of("method", method, tuple(ENGINES))
         if not isinstance(search, (bool, np.bool_)):
             raise must_be("search", "True or False", search)
+        if method == "gibbs":
+            if search:
+                raise must_be("search", "False with method='gibbs', which has none", search)
+            sampler = Gibbs(
+                n_draws=2000,
+                n_chains=1,
+                burn_in=5000,
+                thin=5,
+                turn_every=0,
+                init="random",
+                mean="plugged-in",
+                callback=callback,
+            )
+            return cls(
+                method=sampler,
+                prior=CuspPrior.gibbs_paper(),
+                standardize=False,
+                random_state=random_state,
+                n_jobs=n_jobs,
+            )
         return cls(
             method=Variational(
                 tol=0.05,
@@ -322,7 +350,7 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
 
     # --- inside ---
 
-    def _check_n_factors(self, p: int, method: Variational) -> None:
+    def _check_n_factors(self, p: int, method: Method) -> None:
         target = getattr(self.rotation, "target", None)
         if target is not None and (len(target), len(target[0])) != (p, self.n_factors):
             raise must_be(
@@ -334,13 +362,15 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
             return
         if self.n_factors > p:
             raise must_be("n_factors", f"at most the {p} columns", self.n_factors)
+        if not isinstance(method, Variational):
+            return
         if method.max_factors is not None and self.n_factors > method.max_factors:
             raise must_be("n_factors", f"at most max_factors={method.max_factors}", self.n_factors)
 
-    def _check_parameters(self) -> tuple[Variational, str]:
+    def _check_parameters(self) -> tuple[Method, str]:
         """The engine, and how the data are to be scaled."""
         check_parameters(self)
-        method = Variational() if isinstance(self.method, str) else self.method
+        method = ENGINES[self.method]() if isinstance(self.method, str) else self.method
         method.check()
         if self.standardize:
             return method, "columns"
@@ -349,33 +379,32 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
     def _fit(
         self,
         prepared: Prepared,
-        method: Variational,
+        method: Method,
         names: list[str] | None,
         concern: str | None = None,
     ) -> Self:
-        source, n = prepared.source, prepared.n
-        prior = CuspPrior() if self.prior is None else self.prior
-        prior = prior.for_counts(float(source.counts.min()))
+        prior = default_prior(method) if self.prior is None else self.prior
+        prior = prior.for_counts(float(prepared.source.counts.min()))
         n_factors = None if isinstance(self.n_factors, str) else int(self.n_factors)
-        with one_blas_thread(source.p * min(n, source.p)):
-            fit = method.infer(
-                source,
-                prior,
-                n_factors=n_factors,
-                rng=generator(self.random_state),
-                n_jobs=None if self.n_jobs is None else int(self.n_jobs),
-            )
-        self._store(fit, prepared, prior, names)
-        if fit.interrupted:
+        found = infer(
+            method,
+            prepared,
+            prior,
+            n_factors=n_factors,
+            rng=generator(self.random_state),
+            n_jobs=None if self.n_jobs is None else int(self.n_jobs),
+            names=names,
+        )
+        self._store(found.posterior)
+        if found.interrupted:
             raise KeyboardInterrupt
-        _remarks.tell(self, method, prior, n_factors, concern, crowded=fit.crowded)
+        _remarks.tell(self, method, prior, n_factors, concern, crowded=found.crowded)
         return self
 
-    def _store(
-        self, fit: VariationalFit, prepared: Prepared, prior: CuspPrior, names: list[str] | None
-    ) -> None:
+    def _store(self, posterior: VariationalPosterior | SampledPosterior) -> None:
         """All attributes together, and last, so that a fit that fails leaves the old ones."""
-        posterior, record = posterior_of(fit, prepared, prior, names), record_of(fit)
+        record, names = posterior.record, posterior.names
+        assert record is not None
         posterior = replace(posterior, rotation=as_rotation(self.rotation))
         solution = posterior.solution
 
@@ -395,7 +424,7 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
         self.structure_ = solution.structure
         self.rotation_matrix_ = solution.matrix
         self.components_ = posterior.components
-        self.n_features_in_ = prepared.source.p
+        self.n_features_in_ = len(posterior.center)
         if names is not None:
             self.feature_names_in_ = np.array(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):

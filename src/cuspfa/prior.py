@@ -37,7 +37,8 @@ class CuspPrior:
     spike : float or None, default=None
         θ_∞, variance of the loadings of an inactive factor; below the slab's. None is the limit
         θ_∞ → 0: inactive factors vanish and the number of active ones has its exact prior,
-        Poisson(α) when s = 1, instead of mean-field labels and sticks.
+        Poisson(α) when s = 1, instead of mean-field labels and sticks. A sampler needs a spike of
+        some width: for `Gibbs` None is a narrow one, chosen by slab and number of columns.
     noise_shape, noise_rate : float, default=-1 and 0.003
         a_σ and b_σ. The default is flat in σ² but for a floor near b_σ, weak enough for nearly
         collinear standardised columns. Flat in σ² is neutral about the number of factors: given
@@ -110,6 +111,22 @@ class CuspPrior:
         belong to centred, unscaled items: use `CuspFactorAnalysis.as_published("variational")`.
         """
         return cls(alpha=5.0, slab=GaussianSlab(1.0), spike=1e-6, noise_shape=1.0, noise_rate=0.3)
+
+    @classmethod
+    def gibbs_paper(cls) -> CuspPrior:
+        """The values of the application in Legramanti, Durante & Dunson (2020).
+
+        α = 5, θ_h ~ InvGa(2, 2) in the slab, θ_∞ = 0.05 and noise InvGa(1, 0.3). A spike as wide as
+        this makes factors of its own where columns are many (docs/gibbs.md): for the paper's data
+        use `CuspFactorAnalysis.as_published("gibbs")`, for others `prior=None`.
+        """
+        return cls(
+            alpha=5.0,
+            slab=InverseGammaSlab(2.0, 2.0),
+            spike=0.05,
+            noise_shape=1.0,
+            noise_rate=0.3,
+        )
 
     def process(self, n_terms: int | None = None) -> CumulativeShrinkage:
         """The process of `n_terms` = H columns, or the countable one."""

@@ -19,7 +19,7 @@ from scipy.optimize import brentq
 from scipy.special import digamma, gammaln, polygamma
 
 from cuspfa._checks import must_be, store_positive
-from cuspfa._types import Array
+from cuspfa._types import Array, BoolArray
 
 LOG_2PI = float(np.log(2 * np.pi))
 
@@ -154,12 +154,20 @@ class InverseGammaSlab:
             return 0.0
         return float(_log_hyperprior(np.log(self.shape), np.log(self.rate)))
 
-    def pooled_log_density(self, u: Array, w: Array, energy: Array, p: int) -> Array:
-        """Log density of u = log a and w = log b given energies (B, K) of the columns, (B,)."""
+    def pooled_log_density(
+        self, u: Array, w: Array, energy: Array, p: int, counted: BoolArray | None = None
+    ) -> Array:
+        """Log density of u = log a and w = log b given energies (B, K) of the columns, (B,).
+
+        `counted` (B, K) says which columns have this law; None: all.
+        """
         a, b = np.exp(u), np.exp(w)
         own = a * w - gammaln(a) + gammaln(a + p / 2)
-        logs = np.sum(np.log(b[:, None] + energy / 2), axis=1)
-        return np.asarray(energy.shape[1] * own - (a + p / 2) * logs + _log_hyperprior(u, w))
+        logs = np.log(b[:, None] + energy / 2)
+        number: int | Array = energy.shape[1]
+        if counted is not None:
+            logs, number = logs * counted, counted.sum(axis=1)
+        return np.asarray(number * own - (a + p / 2) * logs.sum(axis=1) + _log_hyperprior(u, w))
 
     def learn(self, energy: Array, p: int) -> InverseGammaSlab:
         """One safeguarded Newton step for (log a, log b); cycles repeat it to the optimum."""

@@ -15,11 +15,12 @@ with the data are one large matrix product.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from cuspfa._types import Array
+from cuspfa._types import Array, BoolArray, Indices
 from cuspfa.blocks import LoadingsLaw, Noise
 from cuspfa.prior import CuspPrior
 from cuspfa.slabs import InverseGammaSlab, Slab
@@ -53,6 +54,14 @@ class Scales(NamedTuple):
     """(B,) a; None where variances are given."""
     rate: Array | None
     """(B,) b."""
+    free: BoolArray | None = None
+    """(B, K) which of the columns have that law; None: all. The variances of the others are given,
+    and a variance of zero marks a column that is not there."""
+
+    def only(self, columns: Indices) -> Scales:
+        """Those of some columns."""
+        free = None if self.free is None else self.free[:, columns]
+        return self._replace(variances=self.variances[:, columns], free=free)
 
 
 class Scores(NamedTuple):
@@ -90,15 +99,54 @@ def sweep(
     chains: Chains, data: Statistics, slab: Slab, prior: CuspPrior, rng: np.random.Generator
 ) -> Chains:
     """One draw of everything, each block given the others."""
+    every = np.arange(chains.loadings.shape[2])
+    chains = rotate_loadings(chains, every, rng)
     p = len(chains.noise)
-    loadings = flip(flip(chains.loadings) @ rotate(gram(chains.loadings), chains.scales, p, rng))
-    columns = gram(loadings)
-    scales = draw_scales(energies(columns), chains.scales, slab, p, rng)
-    scores = draw_scores(loadings, chains.noise, data, rng)
-    root, second, scales = turn(columns, scores.second, scales, data.n, p, rng)
-    scores = Scores(flip(flip(scores.cross) @ root.transpose(0, 2, 1)), second)
+    scales = draw_scales(energies(gram(chains.loadings)), chains.scales, slab, p, rng)
+    return draw_given_scales(chains._replace(scales=scales), every, data, prior, rng)
+
+
+def rotate_loadings(chains: Chains, moved: Indices, rng: np.random.Generator) -> Chains:
+    """`rotate` these columns; θ must be drawn before it is used again."""
+    part = chains.loadings[:, :, moved]
+    turned = rotate(gram(part), chains.scales.only(moved), len(part), rng)
+    loadings = chains.loadings.copy()
+    loadings[:, :, moved] = flip(flip(part) @ turned)
+    return chains._replace(loadings=loadings)
+
+
+def draw_given_scales(
+    chains: Chains,
+    moved: Indices,
+    data: Statistics,
+    prior: CuspPrior,
+    rng: np.random.Generator,
+) -> Chains:
+    """Scores, loadings and noise given the scales; between scores and loadings `turn` columns."""
+    scales = chains.scales
+    scores = draw_scores(chains.loadings, chains.noise, data, rng)
+    if len(moved):
+        scores, scales = _turn_scores(chains, scores, moved, data.n, rng)
     loadings = draw_loadings(scales.variances, chains.noise, scores, rng)
     return Chains(loadings, draw_noise(loadings, scores, data, prior, rng), scales)
+
+
+def _turn_scores(
+    chains: Chains, scores: Scores, moved: Indices, n: float, rng: np.random.Generator
+) -> tuple[Scores, Scales]:
+    """Scores and scales after `turn` of these columns."""
+    p, size, k = chains.loadings.shape
+    block = np.ix_(np.arange(size), moved, moved)
+    part = gram(chains.loadings[:, :, moved])
+    own, _, after = turn(part, scores.second[block], chains.scales.only(moved), n, p, rng)
+    root = np.zeros((size, k, k))
+    root[:, np.arange(k), np.arange(k)] = 1.0
+    root[block] = own
+    cross = flip(flip(scores.cross) @ root.transpose(0, 2, 1))
+    second = root @ scores.second @ root.transpose(0, 2, 1)
+    variances = chains.scales.variances.copy()
+    variances[:, moved] = after.variances
+    return Scores(cross, second), chains.scales._replace(variances=variances)
 
 
 def rotate(columns: Array, scales: Scales, p: int, rng: np.random.Generator) -> Array:
@@ -126,6 +174,8 @@ def rotate(columns: Array, scales: Scales, p: int, rng: np.random.Generator) -> 
             before = np.log(b + c[h, h] / 2) + np.log(b + c[other, other] / 2)
             after = np.log(b + first / 2) + np.log(b + second / 2)
             moved = rng.standard_exponential(size) > (a + p / 2) * (after - before)
+            if scales.free is not None:
+                moved &= scales.free[:, h] & scales.free[:, other]
             cos, sin = np.where(moved, cos, 1.0), np.where(moved, sin, 0.0)
             for part in (c, root):  # rows, then columns of the Gram matrix
                 part[h], part[other] = (
@@ -149,9 +199,9 @@ def draw_scores(
     precision[:, np.arange(k), np.arange(k)] += 1.0
     root = np.linalg.inv(np.linalg.cholesky(precision))  # V = rootᵀ root
     weights = np.ascontiguousarray(flip(flip(scaled) @ (root.transpose(0, 2, 1) @ root)))
-    scores = (data.rows @ weights.reshape(p, size * k)).reshape(-1, size, k)
+    scores = (data.rows @ weights.reshape(p, size * k)).reshape(len(data.rows), size, k)
     scores += flip(rng.standard_normal((size, len(scores), k)) @ root)
-    cross = (data.rows.T @ scores.reshape(-1, size * k)).reshape(p, size, k)
+    cross = (data.rows.T @ scores.reshape(len(scores), size * k)).reshape(p, size, k)
     second = gram(scores)
     rest = round(data.n) - len(scores)
     if rest > 0:
@@ -182,7 +232,10 @@ def turn(
     m, c = (np.ascontiguousarray(part.transpose(1, 2, 0)) for part in (second, columns))
     root = np.zeros_like(m)
     root[np.arange(k), np.arange(k)] = 1.0
-    theta = np.ascontiguousarray(scales.variances.T)
+    theta = np.array(scales.variances.T, order="C")
+    there = theta > 0
+    theta[~there] = np.inf  # and so they have no say
+    whole = bool(there.all())
     for h in range(k):
         for other in range(k):
             if other == h:
@@ -190,17 +243,18 @@ def turn(
             precision = m[other, other] + c[h, h] / theta[other]
             x = (c[other, h] / theta[other] - m[other, h]) / precision
             x += rng.standard_normal(len(x)) / np.sqrt(precision)
+            if not whole:  # a column that is not there stays at zero
+                x *= there[other]
             m[h] += x * m[other]
             m[:, h] += x * m[:, other]
             c[other] -= x * c[h]
             c[:, other] -= x * c[:, h]
             root[h] += x * root[other]
-        if scales.shape is not None and scales.rate is not None:
-            u = rng.standard_gamma(n / 2 + scales.shape)
-            u /= m[h, h] / 2 + scales.rate / theta[h]
-            theta[h] /= u
-        else:
-            u = _generalised_inverse_gaussian((n - p) / 2, m[h, h], c[h, h] / theta[h], rng)
+        u = _draw_stretch(m[h, h], c[h, h], theta[h], h, scales, n, p, rng)
+        if not whole:
+            u = np.where(there[h], u, 1.0)
+        if scales.shape is not None:
+            theta[h] /= u if scales.free is None else np.where(scales.free[:, h], u, 1.0)
         s = np.sqrt(u)
         m[h] *= s
         m[:, h] *= s
@@ -208,7 +262,32 @@ def turn(
         c[:, h] /= s
         root[h] *= s
     back = (2, 0, 1)
+    theta[~there] = 0.0
     return root.transpose(back), m.transpose(back), scales._replace(variances=theta.T)
+
+
+def _draw_stretch(
+    scores: Array,
+    energy: Array,
+    theta: Array,
+    h: int,
+    scales: Scales,
+    n: float,
+    p: int,
+    rng: np.random.Generator,
+) -> Array:
+    """U of η_h → √u η_h, λ_h → λ_h/√u, (B,); see `turn`."""
+    a, b, free = scales.shape, scales.rate, None if scales.free is None else scales.free[:, h]
+    given = None
+    if a is None or b is None or (free is not None and not free.all()):
+        # A column that is not there has no energy; any law will do for it.
+        safe = np.maximum(energy / theta, np.finfo(float).tiny)
+        given = _generalised_inverse_gaussian((n - p) / 2, scores, safe, rng)
+    if a is None or b is None:
+        assert given is not None
+        return given
+    u = np.asarray(rng.standard_gamma(n / 2 + a) / (scores / 2 + b / theta))
+    return u if given is None or free is None else np.where(free, u, given)
 
 
 def draw_loadings(
@@ -234,6 +313,21 @@ def draw_noise(
     return np.asarray((prior.noise_rate + rss / 2) / gamma)
 
 
+def log_likelihood(loadings: Array, noise: Array, data: Statistics) -> Array:
+    """Σ_i log N(y_i; 0, ΛΛᵀ + Σ) of each chain, (B,), by Woodbury."""
+    p, size, k = loadings.shape
+    scaled = loadings / noise[:, :, None]
+    precision = flip(loadings).transpose(0, 2, 1) @ flip(scaled)
+    precision[:, np.arange(k), np.arange(k)] += 1.0
+    root = np.linalg.inv(np.linalg.cholesky(precision))
+    half = (data.rows @ scaled.reshape(p, size * k)).reshape(len(data.rows), size, k)
+    explained = np.sum((root @ gram(half)) * root, axis=(1, 2))
+    log_det = np.sum(np.log(noise), axis=0)
+    log_det -= 2 * np.sum(np.log(np.diagonal(root, axis1=1, axis2=2)), axis=1)
+    quadratic = data.squares @ (1.0 / noise) - explained
+    return np.asarray(-0.5 * (data.n * (p * np.log(2 * np.pi) + log_det) + quadratic))
+
+
 def draw_scales(
     energy: Array,
     scales: Scales,
@@ -245,11 +339,12 @@ def draw_scales(
     """θ | Λ, where it is unknown, and before it a and b where a pooled slab learns them."""
     if scales.shape is None or scales.rate is None:
         return scales
-    a, b = scales.shape, scales.rate
+    a, b, free = scales.shape, scales.rate, scales.free
     if isinstance(slab, InverseGammaSlab) and slab.pooled:
-        a, b = _draw_pooled(a, b, energy, slab, p, rng, steps)
+        a, b = _draw_pooled(a, b, energy, slab, p, rng, steps, free)
     gamma = rng.standard_gamma((a + p / 2)[:, None], size=energy.shape)
-    return Scales((b[:, None] + energy / 2) / gamma, a, b)
+    drawn = (b[:, None] + energy / 2) / gamma
+    return Scales(drawn if free is None else np.where(free, drawn, scales.variances), a, b, free)
 
 
 def _draw_pooled(
@@ -260,15 +355,16 @@ def _draw_pooled(
     p: int,
     rng: np.random.Generator,
     steps: int,
+    free: BoolArray | None,
 ) -> tuple[Array, Array]:
     """Metropolis steps of many sizes for (log a, log b), with θ integrated out."""
     u, w = np.log(a), np.log(b)
-    here = slab.pooled_log_density(u, w, energy, p)
+    here = slab.pooled_log_density(u, w, energy, p, free)
     for _ in range(steps):
         size = np.exp(rng.uniform(-2.5, 0.7, size=len(u)))
         along, apart = size * rng.standard_normal((2, len(u)))
         new_u, new_w = u + along, w + along + 0.5 * apart
-        there = slab.pooled_log_density(new_u, new_w, energy, p)
+        there = slab.pooled_log_density(new_u, new_w, energy, p, free)
         moved = -rng.standard_exponential(len(u)) < there - here
         u, w = np.where(moved, new_u, u), np.where(moved, new_w, w)
         here = np.where(moved, there, here)
@@ -333,7 +429,13 @@ def standard_wishart(freedom: int, size: int, k: int, rng: np.random.Generator) 
     if freedom < k:
         rows = rng.standard_normal((size, freedom, k))
         return np.asarray(rows.transpose(0, 2, 1) @ rows)
-    lower = np.tril(rng.standard_normal((size, k, k)), -1)
-    own = np.sqrt(rng.chisquare(freedom - np.arange(k), size=(size, k)))
-    lower[:, np.arange(k), np.arange(k)] = own
+    below, diagonal = _triangle(k)
+    lower = rng.standard_normal((size, k, k)) * below
+    lower[:, diagonal, diagonal] = np.sqrt(rng.chisquare(freedom - diagonal, size=(size, k)))
     return np.asarray(lower @ lower.transpose(0, 2, 1))
+
+
+@lru_cache(maxsize=64)
+def _triangle(k: int) -> tuple[Array, Indices]:
+    """Ones below the diagonal, and the indices of it: small, and asked for in every sweep."""
+    return np.tri(k, k, -1), np.arange(k)

@@ -40,6 +40,7 @@ def test_reproduce_prints_the_table_at_80_columns_and_writes_json(tmp_path):
     assert [row["method"] for row in table["rows"]] == [
         "variational-random-starts",
         "variational-search",
+        "adaptive-gibbs",
     ]
     assert table["paper"][1] == {
         "method": "variational",
@@ -48,7 +49,12 @@ def test_reproduce_prints_the_table_at_80_columns_and_writes_json(tmp_path):
         "seconds": 63.0,
     }
     assert table["versions"]["cuspfa"] == __version__
-    for row in table["rows"]:
+    sampled = table["rows"][2]
+    assert 2.3 <= sampled["expected_active_factors"] <= 2.9
+    assert 0 < sampled["expected_active_error"] < 0.25
+    assert round(sampled["mse"], 2) == 0.01
+    assert sampled["mse"] == pytest.approx(0.0087, abs=0.0008)  # the authors' tutorial
+    for row in table["rows"][:2]:
         assert row["n_draws"] == 2000
         assert round(row["mse"], 2) == 0.01
         assert round(row["expected_active_factors"], 1) == 3.0
@@ -71,7 +77,7 @@ def test_where_the_figures_differ_it_says_why():
 
 def test_json_to_standard_output():
     done = cuspfa("reproduce", "--quick", "--json", "-")
-    assert len(json.loads(done.stdout)["rows"]) == 2
+    assert len(json.loads(done.stdout)["rows"]) == 3
     assert "Paper: Variational inference" in done.stderr
 
 

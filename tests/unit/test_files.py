@@ -559,7 +559,7 @@ def test_what_does_not_fit_together(saved, tmp_path):
         "n_rows cannot be 1": set_in("n_rows", value=1),
         "n cannot be 61.0, of 60 rows": set_in("parts", 0, "n", value=61.0),
         "n cannot be 1e+300, of 60 rows": set_in("statistics", "n", value=1e300),
-        "kind cannot be 'gibbs'": set_in("kind", value="gibbs"),
+        "kind cannot be 'other'": set_in("kind", value="other"),
         "slab cannot be 'os.system'": set_in("parts", 0, "slab", "type", value="os.system"),
         "slab rate must be": set_in("prior", "slab", "rate", value=-1.0),
         "spike must be": set_in("prior", "spike", value=1.0),

@@ -103,7 +103,7 @@ def fit(
             "may be guessed: measures of fit are lost, and intervals are rougher.",
         ),
     ] = False,
-    method: Annotated[str, Parameter(help="The engine: variational.")] = "variational",
+    method: Annotated[str, Parameter(help="The engine: variational or gibbs.")] = "variational",
     columns: Annotated[
         list[str] | None,
         Parameter(
@@ -136,7 +136,11 @@ def fit(
         ),
     ] = None,
     seed: Annotated[
-        int, Parameter(converter=_whole_number, help="Seed; it matters only with over 400 columns.")
+        int,
+        Parameter(
+            converter=_whole_number,
+            help="Seed; without gibbs it matters only with over 400 columns.",
+        ),
     ] = 0,
     json: Annotated[
         bool,
@@ -327,13 +331,23 @@ def reproduce(
     quick: Annotated[
         bool, Parameter(negative="", help="200 draws instead of 2000, for a first look.")
     ] = False,
+    simulations: Annotated[
+        bool,
+        Parameter(
+            negative="",
+            help="The simulations of Legramanti, Durante & Dunson (2020) instead: minutes.",
+        ),
+    ] = False,
 ) -> None:
     """Print Table 1 of Legramanti (2020) with our figures beside the paper's.
 
     Example: cuspfa reproduce --seed 1 --json table.json
     """
-    from cuspfa.cli.reproduce import print_table
+    from cuspfa.cli.reproduce import print_simulations, print_table
 
+    if simulations:
+        print_simulations(seed=seed, quick=quick, json_path=json)
+        return
     print_table(seed=seed, quick=quick, json_path=json)
 
 

@@ -38,12 +38,13 @@ from cuspfa.cli.show import (
 )
 from cuspfa.errors import InputError
 from cuspfa.estimator import CuspFactorAnalysis
+from cuspfa.gibbs.chain import GibbsProgress
+from cuspfa.gibbs.method import Gibbs
 from cuspfa.posterior.summary import as_dict, summarise
 from cuspfa.variational.method import Variational
-from cuspfa.variational.search import Callback
 from cuspfa.variational.search import Progress as At
 
-METHODS = ("variational",)
+METHODS = ("variational", "gibbs")
 MOST_CODES = 5
 """Warnings of codes for missing values."""
 
@@ -143,12 +144,8 @@ def _check_output(output: Path) -> None:
 
 
 def _check(request: Request) -> None:
-    if request.method == "gibbs":
-        raise InputError(
-            "--method gibbs comes with a later version. Use --method variational, the default."
-        )
     if request.method not in METHODS:
-        raise InputError(f"--method must be variational. Got {request.method!r} instead.")
+        raise InputError(f"--method must be variational or gibbs. Got {request.method!r} instead.")
     if request.seed < 0:
         raise InputError(f"--seed must be a whole number not below 0. Got {request.seed} instead.")
     if request.data is None and request.example is None:
@@ -197,12 +194,14 @@ def _example(request: Request) -> Table:
 
 
 def _fitted(
-    request: Request, chosen: Chosen, callback: Callback | None
+    request: Request, chosen: Chosen, callback: Callable[[Any], None] | None
 ) -> tuple[CuspFactorAnalysis, float]:
     """The model, and the seconds it took."""
     model = CuspFactorAnalysis(
         n_factors="auto" if request.factors is None else request.factors,
-        method=Variational(callback=callback),
+        method=Gibbs(callback=callback)
+        if request.method == "gibbs"
+        else Variational(callback=callback),
         standardize=request.standardize,
         rotation=request.rotation,
         random_state=request.seed,
@@ -223,7 +222,7 @@ def _in_our_words(message: str, request: Request) -> str:
 class _Bar(NamedTuple):
     """Where progress is shown."""
 
-    on_cycle: Callback | None
+    on_cycle: Callable[[Any], None] | None
     say: Callable[[str], None]
 
 
@@ -246,7 +245,14 @@ def _progress(quiet: bool) -> Iterator[_Bar]:
         def say(text: str) -> None:
             bar.update(task, description=text)
 
-        def on_cycle(at: At) -> None:
+        def on_cycle(at: At | GibbsProgress) -> None:
+            if isinstance(at, GibbsProgress):
+                if at.sweep % 20 == 0:
+                    say(
+                        f"chains {at.chains[0] + 1} to {at.chains[1]}: sweep {at.sweep} of "
+                        f"{at.n_sweeps}, {at.n_factors:.1f} factors"
+                    )
+                return
             say(
                 f"K = {at.n_factors}, cycle {at.cycle}, bound {at.lower_bound:.1f} "
                 f"(best {at.best_lower_bound:.1f})"

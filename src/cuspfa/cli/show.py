@@ -230,6 +230,14 @@ def show_record(page: Page, record: FitRecord | None) -> None:
     if record is None:
         return
     weighed = sorted((one for one in record.search if one.weight >= 0.005), key=lambda e: -e.weight)
+    if record.method == "gibbs":
+        words = ", ".join(f"{one.weight:.2f} for {one.n_factors}" for one in weighed[:5])
+        page.paragraph(f"Probabilities of the number of factors: {words}.")
+        page.paragraph(
+            f"{record.n_iter} sweeps; {record.status}.",
+            style="" if record.converged else "bold red",
+        )
+        return
     if len(record.search) > 1 and weighed:
         words = ", ".join(f"{one.weight:.2f} for {one.n_factors}" for one in weighed[:5])
         tried = [one.n_factors for one in record.search]

@@ -80,9 +80,10 @@ class GramMatrix:
         cross = self.gram @ w
         return cross, w.T @ cross
 
-    def statistics(self) -> Statistics | None:
+    def statistics(self, largest: int | None = KEPT) -> Statistics | None:
         """The Gram matrix."""
-        return RotatedRows(self.gram, None, self.n) if self.gram.size <= KEPT else None
+        small = largest is None or self.gram.size <= largest
+        return RotatedRows(self.gram, None, self.n) if small else None
 
 
 @dataclass(frozen=True)
@@ -102,9 +103,9 @@ class RowMatrix:
         scores = self.rows @ w
         return self.rows.T @ scores, scores.T @ scores
 
-    def statistics(self) -> Statistics | None:
+    def statistics(self, largest: int | None = KEPT) -> Statistics | None:
         """UᵀY with U the eigenvectors of YYᵀ."""
-        if self.rows.size > KEPT:
+        if largest is not None and self.rows.size > largest:
             return None
         _, vectors = np.linalg.eigh(self.rows @ self.rows.T)
         kept = vectors[:, -min(round(self.n), len(vectors)) :]
@@ -134,6 +135,6 @@ class SparseMatrix:
         cross = self.rows.T @ scores - np.outer(self.center, scores.sum(axis=0))
         return cross / self.scale[:, None], scores.T @ scores
 
-    def statistics(self) -> Statistics | None:
+    def statistics(self, largest: int | None = KEPT) -> Statistics | None:
         """None: they would be dense."""
         return None

@@ -178,7 +178,7 @@ class HoleSource:
         entropy = 0.5 * (p * (1 + float(np.log(2 * np.pi))) + log_det)
         return float(value + gain - 0.5 * (float(tau @ variance) - trace) + entropy)
 
-    def statistics(self) -> Statistics | None:
+    def statistics(self, largest: int | None = None) -> Statistics | None:
         """None: rows with holes have no sufficient statistics."""
         return None
 

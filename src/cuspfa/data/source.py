@@ -13,6 +13,7 @@ import numpy as np
 
 from cuspfa._types import Array
 from cuspfa.blocks import KnownScores, LoadingsLaw, ScoreMoments
+from cuspfa.data.arrays import KEPT
 from cuspfa.sweeps import Statistics
 
 
@@ -30,8 +31,11 @@ class CompleteMatrix(Protocol):
     def products(self, w: Array) -> tuple[Array, Array]:
         """YᵀYW (p, K) and WᵀYᵀYW (K, K)."""
 
-    def statistics(self) -> Statistics | None:
-        """The data up to a rotation of their rows, where that is small enough to keep."""
+    def statistics(self, largest: int | None = ...) -> Statistics | None:
+        """The data up to a rotation of their rows, where that is small enough to keep.
+
+        `largest` is how many numbers that may be, None for any; left out, what a posterior keeps.
+        """
 
 
 class DataSource(Protocol):
@@ -68,8 +72,11 @@ class DataSource(Protocol):
     def likelihood_work(self, k: int) -> float:
         """Multiplications that `log_likelihood` takes."""
 
-    def statistics(self) -> Statistics | None:
-        """The data up to a rotation of their rows, where that is small enough to keep."""
+    def statistics(self, largest: int | None = ...) -> Statistics | None:
+        """The data up to a rotation of their rows, where that is small enough to keep.
+
+        `largest` is how many numbers that may be, None for any; left out, what a posterior keeps.
+        """
 
     def likeness(self, loadings: Array, noise_variance: Array) -> DataSource | None:
         """Data much like these, at a fraction of the cost, given a first fit; None if there are
@@ -140,9 +147,9 @@ class CompleteSource:
         """Of the product with the matrix."""
         return self.p * min(self.p, self.n) * (k + 1)
 
-    def statistics(self) -> Statistics | None:
+    def statistics(self, largest: int | None = KEPT) -> Statistics | None:
         """Those of the matrix."""
-        return self._matrix.statistics()
+        return self._matrix.statistics(largest)
 
     def likeness(self, loadings: Array, noise_variance: Array) -> None:
         """None: these are quick themselves."""

@@ -24,6 +24,7 @@ from cuspfa.plots._numbers import check_posterior, make_draws
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.draws import Draws
 from cuspfa.posterior.record import FitRecord, SearchEntry
+from cuspfa.posterior.sampled import SampledPosterior
 from cuspfa.posterior.summary import MIN_SHARE
 
 if TYPE_CHECKING:
@@ -42,8 +43,9 @@ def plot_search(
 
     On the left, how many nats each number of factors is below the best one, by the bound and, for
     numbers that were weighed, by the evidence; the scale is logarithmic below −1. Hollow points are
-    runs that were given up or cut short, whose bound might have risen further. On the right the
-    factors' shares of the variance, medians of draws with 95 % intervals.
+    runs that were given up or cut short, whose bound might have risen further. Of a sampler, the
+    probability of each number. On the right the factors' shares of the variance, medians of draws
+    with 95 % intervals.
 
     Parameters
     ----------
@@ -69,7 +71,10 @@ def plot_search(
     check_posterior(posterior)
     entries = _record(posterior).search
     left, right = panels(ax, 2, (9.0, 4.2))
-    _curves(left, entries, posterior.n_active)
+    if isinstance(posterior, SampledPosterior):
+        _probabilities(left, entries, posterior.n_active)
+    else:
+        _curves(left, entries, posterior.n_active)
     right.set_title("How strong is each?")
     if posterior.n_active == 0:
         say(right, "no factors")
@@ -110,6 +115,33 @@ def _curves(ax: Axes, entries: list[SearchEntry], chosen: int) -> None:
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, fontsize=8, frameon=False)
 
 
+def _probabilities(ax: Axes, entries: list[SearchEntry], chosen: int) -> None:
+    numbers = np.array([entry.n_factors for entry in entries])
+    colours = [ORANGE if number == chosen else BLUE for number in numbers]
+    ax.bar(numbers, [100 * entry.weight for entry in entries], width=0.6, color=colours)
+    count_ticks(ax.xaxis, numbers.max() - numbers.min())
+    ax.set_xlim(numbers.min() - 1, numbers.max() + 1)
+    ax.set(xlabel="number of factors", ylabel="posterior probability (%)")
+    ax.set_title("How many factors?")
+
+
+def _chains(ax: Axes, posterior: SampledPosterior) -> None:
+    """The log-likelihood of each chain's draws, one line a chain."""
+    chains = posterior.log_likelihood.reshape(posterior.n_chains, -1)
+    at = np.arange(1, chains.shape[1] + 1)
+    for number, values in enumerate(chains, 1):
+        ax.plot(at, values, lw=0.7, label=f"chain {number}")
+    found = posterior.diagnostics
+    ax.set_title(
+        f"R-hat at most {found.worst_r_hat:.3f}, effective size at least {found.smallest_size:.0f}"
+    )
+    ax.set(xlabel="draw", ylabel="log-likelihood, scores integrated out")
+    ax.ticklabel_format(axis="y", useOffset=False)
+    count_ticks(ax.xaxis, chains.shape[1])
+    if 1 < len(chains) <= 8:
+        ax.legend(fontsize=8, frameon=False)
+
+
 def _curve(
     ax: Axes, numbers: Array, values: Array, done: Array, marker: str, colour: str, label: str
 ) -> None:
@@ -127,7 +159,7 @@ def _curve(
 
 
 def _shares(ax: Axes, posterior: Posterior, draws: Draws) -> None:
-    middle = 100 * np.median(draws.variance_share, axis=0)
+    middle = 100 * np.median(draws.variance_share, axis=0)[: posterior.n_shown(draws)]
     lower, upper = (100 * end for end in posterior.interval("variance_share", draws=draws))
     at = np.arange(1, len(middle) + 1)
     ax.vlines(at, lower, upper, color=BLUE, lw=1.6)
@@ -149,7 +181,9 @@ def _shares(ax: Axes, posterior: Posterior, draws: Draws) -> None:
 
 
 def plot_trace(posterior: Posterior, ax: Any = None, *, log: bool = True) -> Axes:
-    """Draw the bound after each cycle of the run that was kept.
+    """Draw the bound after each cycle of the run that was kept, or the chains of a sampler.
+
+    Chains are shown by the log-likelihood of their draws, the scores integrated out.
 
     Parameters
     ----------
@@ -160,7 +194,7 @@ def plot_trace(posterior: Posterior, ax: Any = None, *, log: bool = True) -> Axe
     log : bool, default=True
         How far the bound still was below its last value, on a logarithmic scale, where a straight
         line is convergence at a steady rate; the last cycle itself is not on it. False for the
-        bound as it is.
+        bound as it is. Of no effect on chains.
 
     Returns
     -------
@@ -178,6 +212,9 @@ def plot_trace(posterior: Posterior, ax: Any = None, *, log: bool = True) -> Axe
         raise must_be("log", "True or False", log)
     record = _record(posterior)
     (axes,) = panels(ax, 1, (5.6, 3.6))
+    if isinstance(posterior, SampledPosterior):
+        _chains(axes, posterior)
+        return axes
     trace = np.asarray(record.trace, dtype=float)
     end = f"{record.n_iter} cycle{'s' if record.n_iter != 1 else ''}, {record.status.split(':')[0]}"
     axes.set_title(f"Bound: {end}")

@@ -20,6 +20,7 @@ from cuspfa.posterior.draws import Draws
 from cuspfa.posterior.quantiles import sorted_quantiles, tails
 from cuspfa.posterior.record import FitRecord
 from cuspfa.rotation import RotatedLoadings, Rotation
+from cuspfa.sweeps import Statistics
 
 if TYPE_CHECKING:
     from cuspfa.posterior.aligned import AlignedDraws
@@ -82,6 +83,10 @@ class Posterior(ABC):
     @abstractmethod
     def draw(self, n_draws: int = 2000, *, random_state: RandomState = None) -> Draws:
         """Draws of loadings and noise variances."""
+
+    def n_shown(self, draws: Draws) -> int:
+        """How many factors of these draws are worth a line: all, unless an engine knows better."""
+        return int(draws.loadings.shape[2])
 
     @property
     def column_counts(self) -> Array:
@@ -371,13 +376,27 @@ class Posterior(ABC):
         if draws is None:
             draws = self.draw(n_draws, random_state=random_state)
         if quantity == "variance_share":
-            return Interval(*np.quantile(draws.variance_share, at, axis=0))
+            shares = draws.variance_share[:, : self.n_shown(draws)]
+            return Interval(*np.quantile(shares, at, axis=0))
         chosen: Indices | slice = slice(None)
         if columns is not None:
             chosen = check_columns(columns, len(self.noise_variance), self.names)
         if quantity in ("communality", "noise_variance"):
             return Interval(*np.quantile(getattr(draws, quantity)[:, chosen], at, axis=0))
         return _matrix_interval(draws.only(chosen), quantity == "correlation", at)
+
+
+WIDEST = 2000
+"""Columns up to which a correlation matrix is made of rows that were kept."""
+
+
+def correlation_of(statistics: Statistics | None, p: int) -> Array | None:
+    """The sample correlations of p columns, where their statistics are kept."""
+    if statistics is None or p > WIDEST:
+        return None
+    products = statistics.rows.T @ statistics.rows
+    sd = np.sqrt(np.diag(products))
+    return np.asarray(products / sd[:, None] / sd)
 
 
 def _matrix_interval(draws: Draws, standardised: bool, at: list[float]) -> Interval:

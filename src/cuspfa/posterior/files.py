@@ -28,6 +28,7 @@ from cuspfa.posterior import archive, json_kinds, plausible
 from cuspfa.posterior.archive import CONTENT, LARGEST, LARGEST_CONTENT
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.record import FitRecord, SearchEntry
+from cuspfa.posterior.sampled import SampledPosterior
 from cuspfa.posterior.variational import Means, ScoreLaw, VariationalPosterior
 from cuspfa.prior import CuspPrior
 from cuspfa.rotation import Rotation
@@ -52,9 +53,12 @@ def save(
     check_writable("path", target)
     if not isinstance(statistics, (bool, np.bool_)):
         raise must_be("statistics", "True or False", statistics)
-    if not isinstance(posterior, VariationalPosterior):
-        raise must_be("posterior", "a VariationalPosterior", posterior)
-    content, arrays = _describe(posterior, bool(statistics))
+    if isinstance(posterior, SampledPosterior):
+        content, arrays = _sampled().describe(posterior, bool(statistics))
+    elif isinstance(posterior, VariationalPosterior):
+        content, arrays = _describe(posterior, bool(statistics))
+    else:
+        raise must_be("posterior", "a VariationalPosterior or SampledPosterior", posterior)
     if scores is not None:
         arrays["scores"] = _checked_scores(scores, posterior.n_rows, posterior.n_active)
         content["scores"] = True
@@ -158,6 +162,13 @@ def load_scores(path: AnyPath) -> Array | None:
         raise FileError(f"{str(place)!r} {error}.") from None
 
 
+def _sampled() -> Any:
+    """The same for sampled posteriors; loaded late, for it needs what is below."""
+    from cuspfa.posterior import sampled_files
+
+    return sampled_files
+
+
 # --- from a posterior to plain values and arrays ---
 
 
@@ -175,7 +186,7 @@ def _describe(
         arrays["correlation"] = correlation
     known = None
     if statistics and posterior.statistics is not None:
-        known, arrays["statistics"] = _describe_statistics(posterior.statistics)
+        known, arrays["statistics"] = describe_statistics(posterior.statistics)
     parts = []
     for part, prefix in zip((posterior, *posterior.rivals), _prefixes(), strict=False):
         parts.append(_describe_part(part))
@@ -188,8 +199,8 @@ def _describe(
         "n_rows": int(posterior.n_rows),
         "n_columns": len(posterior.scale),
         "names": None if posterior.names is None else list(posterior.names),
-        "prior": _plain_values(posterior.prior, _PRIOR),
-        "rotation": _rotation_out(posterior.rotation),
+        "prior": prior_out(posterior.prior),
+        "rotation": rotation_out(posterior.rotation),
         "statistics": known,
         "parts": parts,
         "scores": False,
@@ -232,7 +243,8 @@ def _same_counts(one: Means | None, other: Means | None) -> bool:
     return np.array_equal(one.counts, other.counts)
 
 
-def _describe_statistics(statistics: Statistics) -> tuple[dict[str, Any], Array]:
+def describe_statistics(statistics: Statistics) -> tuple[dict[str, Any], Array]:
+    """What kind they are, and their numbers."""
     if not isinstance(statistics, RotatedRows):
         raise InputError(
             f"Statistics of type {type(statistics).__name__} cannot be saved. Leave them out: "
@@ -301,18 +313,25 @@ def _slab_out(slab: Slab) -> dict[str, Any]:
     return {"type": word, **_plain_values(slab, _SLABS[word][1])}
 
 
-def _rotation_out(rotation: Rotation | None) -> dict[str, Any] | None:
+def rotation_out(rotation: Rotation | None) -> dict[str, Any] | None:
+    """The axes of a posterior, as JSON has them."""
     if rotation is None:
         return None
     target = None if rotation.target is None else [list(row) for row in rotation.target]
     return {**_plain_values(rotation, _ROTATION), "target": target}
 
 
-def _record_out(record: FitRecord | None) -> dict[str, Any] | None:
+def record_out(record: FitRecord | None) -> dict[str, Any] | None:
+    """How a fit went, as JSON has it; without its trace."""
     if record is None:
         return None
     search = [_plain_values(entry, _ENTRY) for entry in record.search]
     return {**_plain_values(record, _RECORD), "n_trace": len(record.trace), "search": search}
+
+
+def prior_out(prior: CuspPrior) -> dict[str, Any]:
+    """A prior, as JSON has it."""
+    return _plain_values(prior, _PRIOR)
 
 
 def _checked_scores(scores: Any, n: int, k: int) -> Array:
@@ -338,11 +357,15 @@ def _decode(text: bytes) -> dict[str, Any]:
         content = json.loads(text.decode(), parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         raise FileError(f"is damaged: its {CONTENT} cannot be read") from None
-    holes = {"holes": _holes} if _check_version(content) > 1 else {}
+    found = _check_version(content)
     content.setdefault("rotation", None)  # files from before there were rotations
-    checked = json_kinds.fields(CONTENT, content, _CONTENT | holes)
+    sampled = content.get("kind") == "gibbs"
+    kinds = _sampled().KINDS if sampled else _CONTENT | ({"holes": _holes} if found > 1 else {})
+    checked = json_kinds.fields(CONTENT, content, kinds)
+    if sampled:
+        _sampled().check(checked)
     p, names, known = (checked[key] for key in ("n_columns", "names", "statistics"))
-    if p == 0 or not checked["parts"]:
+    if p == 0 or not (sampled or checked["parts"]):
         raise FileError(f"is damaged: {CONTENT} describes no posterior")
     if names is not None and len(names) != p:
         raise FileError(f"is damaged: {len(names)} names are not those of {p} columns")
@@ -372,6 +395,9 @@ def _check_version(content: Any) -> int:
 
 def _shapes(content: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     """The arrays of a file, in their order."""
+    if content["kind"] == "gibbs":
+        found: dict[str, tuple[int, ...]] = _sampled().shapes(content)
+        return found
     p = content["n_columns"]
     shapes: dict[str, tuple[int, ...]] = {"center": (p,), "scale": (p,)}
     holes = content.get("holes")
@@ -438,11 +464,16 @@ def _check_values(name: str, array: Array) -> None:
     plausible.check_size(name, array, positive=kind in POSITIVE)
 
 
-def _rebuild(content: dict[str, Any], arrays: dict[str, Array]) -> VariationalPosterior:
+def _rebuild(content: dict[str, Any], arrays: dict[str, Array]) -> Posterior:
+    sampled = content["kind"] == "gibbs"
     for name, shape in _shapes(content).items():
         if arrays[name].shape != shape:
             raise FileError(f"has {name}.npy of shape {arrays[name].shape} instead of {shape}")
-        _check_values(name, arrays[name])
+        if not sampled:
+            _check_values(name, arrays[name])
+    if sampled:
+        posterior: Posterior = _sampled().rebuild(content, arrays)
+        return posterior
     holes = content.get("holes")
     statistics = None
     if (known := content["statistics"]) is not None:
@@ -478,11 +509,8 @@ def _rebuild_part(part: dict[str, Any], arrays: dict[str, Array], prefix: str) -
         return arrays[prefix + name]
 
     plausible.check_law(prefix, arrays)
-    record = None
-    if (known := part["record"]) is not None:
-        search = [SearchEntry(**entry) for entry in known["search"]]
-        values = {name: value for name, value in known.items() if name != "n_trace"}
-        record = FitRecord(**values | {"trace": of("trace"), "search": search})
+    known = part["record"]
+    record = record_of(known, None if known is None else of("trace"))
     law: LoadingsLaw
     means = None
     if "counts" in arrays:
@@ -522,6 +550,15 @@ def _check_covariances(prefix: str, law: HoleLoadings) -> None:
         symmetric = False
     if not symmetric:
         raise FileError(f"has numbers in {prefix}loadings_covariance.npy that cannot be there")
+
+
+def record_of(known: dict[str, Any] | None, trace: Array | None) -> FitRecord | None:
+    """How a fit went, from checked values."""
+    if known is None:
+        return None
+    search = [SearchEntry(**entry) for entry in known["search"]]
+    values = {name: value for name, value in known.items() if name != "n_trace"}
+    return FitRecord(**values | {"trace": trace, "search": search})
 
 
 # --- the entries of fit.json ---
@@ -595,7 +632,8 @@ def _holes(name: str, value: Any) -> dict[str, Any]:
     return json_kinds.fields(name, value, {"correlation": json_kinds.flag})
 
 
-def _record(name: str, value: Any) -> dict[str, Any] | None:
+def record_in(name: str, value: Any) -> dict[str, Any] | None:
+    """How a fit went, checked."""
     if value is None:
         return None
     return json_kinds.fields(
@@ -641,21 +679,25 @@ _OWN: dict[str, json_kinds.Kind] = {
     "expected_active_factors": json_kinds.number,
     "slab": _slab,
     "weight": json_kinds.share,
-    "record": _record,
+    "record": record_in,
 }
-_CONTENT: dict[str, json_kinds.Kind] = {
+SHARED_KINDS: dict[str, json_kinds.Kind] = {
     "format": json_kinds.text,
     "version": json_kinds.count,
     "library": json_kinds.text,
-    "kind": json_kinds.word("variational"),
     "n_rows": json_kinds.count,
     "n_columns": json_kinds.count,
     "names": json_kinds.optional(json_kinds.list_of(json_kinds.text)),
     "prior": _prior,
     "rotation": json_kinds.optional(_rotation),
     "statistics": json_kinds.optional(_statistics),
-    "parts": json_kinds.list_of(_part, 1 + MOST_RIVALS),
     "scores": json_kinds.flag,
+}
+"""Entries that posteriors of every kind have."""
+_CONTENT: dict[str, json_kinds.Kind] = {
+    **SHARED_KINDS,
+    "kind": json_kinds.word("variational"),
+    "parts": json_kinds.list_of(_part, 1 + MOST_RIVALS),
 }
 _OUT: dict[json_kinds.Kind, Callable[[Any], Any]] = {
     json_kinds.count: int,
@@ -666,7 +708,7 @@ _OUT: dict[json_kinds.Kind, Callable[[Any], Any]] = {
     _spike: lambda value: None if value is None else json_kinds.number_out(value),
     _choice: lambda value: None if value is None else bool(value),
     _slab: _slab_out,
-    _record: _record_out,
+    record_in: record_out,
 }
 """How a value of each kind is written."""
 

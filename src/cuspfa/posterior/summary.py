@@ -204,7 +204,7 @@ def factor_shares(posterior: Posterior, draws: Draws) -> tuple[Array, Interval]:
     """Of the variance, by factor on the posterior's axes: medians and 95 % intervals of draws."""
     if posterior.rotation is None:
         found = posterior.interval("variance_share", draws=draws)
-        return np.median(draws.variance_share, axis=0), found
+        return np.median(draws.variance_share, axis=0)[: posterior.n_shown(draws)], found
     drawn = posterior.align(draws=draws).variance_share
     return np.median(drawn, axis=0), Interval(*np.quantile(drawn, [0.025, 0.975], axis=0))
 

@@ -13,7 +13,7 @@ from cuspfa._types import Array, RandomState
 from cuspfa.blocks import LoadingsLaw, Noise
 from cuspfa.data.patterns import unrestricted_covariance
 from cuspfa.errors import InputError
-from cuspfa.posterior.base import Posterior
+from cuspfa.posterior.base import Posterior, correlation_of
 from cuspfa.posterior.draws import Draws
 from cuspfa.posterior.record import FitRecord
 from cuspfa.prior import CuspPrior
@@ -34,8 +34,6 @@ from cuspfa.sweeps_holes import RowsInMemory, begin_filled, sweep_filled
 
 CHUNK = 1 << 19
 """Loadings that move together: 4 MB."""
-WIDEST = 2000
-"""Columns up to which a correlation matrix is made of rows that were kept."""
 SWEEPS, WORK = 8, 2e10
 """Sweeps after the scale-rotation move, as many as take no more than so many operations."""
 CHAINS, IN_A_CHAIN = 40, 25
@@ -179,11 +177,7 @@ class VariationalPosterior(Posterior):
                 found = self._unrestricted(self.rows)
                 object.__setattr__(self, "correlation", found)  # once is enough
             return self.correlation
-        if self.statistics is None or len(self.scale) > WIDEST:
-            return None
-        products = self.statistics.rows.T @ self.statistics.rows
-        sd = np.sqrt(np.diag(products))
-        return np.asarray(products / sd[:, None] / sd)
+        return correlation_of(self.statistics, len(self.scale))
 
     def _unrestricted(self, rows: RowsInMemory) -> Array | None:
         assert self.means is not None

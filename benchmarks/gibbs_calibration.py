@@ -1,0 +1,143 @@
+"""Simulation-based calibration and Geweke's test of the sampler, with steps broken on purpose."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from benchmarks.record import row, save
+from cuspfa.gibbs import chain, columns
+from cuspfa.sweeps import Chains, Scales
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "unit"))
+import test_gibbs_sweep as law
+
+SETS, DRAWS, SWEEPS, BINS = 150, 19, 120, 5
+
+
+def break_step(name: str | None) -> None:
+    """In a process of its own: a step of the sampler is replaced by a wrong one."""
+    if name is not None:
+        step, broken = law.BREAKS[name]
+        setattr(chain, step, broken(getattr(columns, step)))
+
+
+def ranks(slab: str, turn_every: int, seed: int, broken: str | None) -> np.ndarray:
+    """Ranks of the truth among draws from its posterior, one for each feature; ties at random."""
+    rng = np.random.default_rng([seed, 7])
+    truth = law.from_prior(law.SLABS[slab], 4, rng)
+    y = law.rows_given(truth, 8, rng)
+    model = law.model_of(y, law.SLABS[slab], turn_every)
+    # Chains that begin at draws from the prior and end at one draw each: independent ones.
+    starts = [law.from_prior(law.SLABS[slab], 4, rng) for _ in range(DRAWS)]
+    state = side_by_side(starts)
+    for at in range(1, SWEEPS + 1):
+        state = chain.sweep(state, at, model, rng)
+    found = np.array([law.features(one_of(state, b), y) for b in range(DRAWS)])
+    ties = 1e-12 * rng.standard_normal((DRAWS + 1, found.shape[1]))
+    return np.sum(found + ties[1:] < np.array(law.features(truth, y)) + ties[0], axis=0)
+
+
+def side_by_side(states: list[chain.State]) -> chain.State:
+    """One state of many chains."""
+    scales = [state.chains.scales for state in states]
+    process = [state.columns for state in states]
+    shape = rate = None
+    if scales[0].shape is not None:
+        shape = np.concatenate([one.shape for one in scales])
+        rate = np.concatenate([one.rate for one in scales])
+    active = np.concatenate([one.active for one in process])
+    return chain.State(
+        Chains(
+            np.concatenate([state.chains.loadings for state in states], axis=1),
+            np.concatenate([state.chains.noise for state in states], axis=1),
+            Scales(np.concatenate([one.variances for one in scales]), shape, rate, active),
+        ),
+        columns.Columns(
+            active,
+            np.concatenate([one.log_survivors for one in process]),
+            np.concatenate([one.terms for one in process]),
+        ),
+    )
+
+
+def one_of(state: chain.State, b: int) -> chain.State:
+    """The state of one chain, as far as its features go."""
+    part, process = slice(b, b + 1), state.columns
+    scales = state.chains.scales._replace(variances=state.chains.scales.variances[part])
+    chains = Chains(state.chains.loadings[:, part], state.chains.noise[:, part], scales)
+    return chain.State(
+        chains,
+        columns.Columns(process.active[part], process.log_survivors[part], process.terms[part]),
+    )
+
+
+def calibrated(slab: str, turn_every: int, broken: str | None = None) -> float:
+    break_step(broken)
+    try:
+        table = np.array([ranks(slab, turn_every, seed, broken) for seed in range(SETS)])
+    finally:
+        for step in ("draw_labels", "draw_sticks", "log_odds"):
+            setattr(chain, step, getattr(columns, step))
+    chances = []
+    for one in table.T:
+        counts = np.bincount(one * BINS // (DRAWS + 1), minlength=BINS)
+        chances.append(stats.chisquare(counts).pvalue)
+    return float(min(1.0, min(chances) * len(chances)))
+
+
+def joint(slab: str, broken: str | None = None) -> float:
+    break_step(broken)
+    try:
+        return law.geweke(law.SLABS[slab], 6, 3, turn_every=2, length=10_000)
+    finally:
+        for step in ("draw_labels", "draw_sticks", "log_odds"):
+            setattr(chain, step, getattr(columns, step))
+
+
+def gibbs_calibration() -> list[dict[str, Any]]:
+    began = time.perf_counter()
+    plans: list[tuple[Any, ...]] = []
+    for slab in law.SLABS:
+        plans += [(calibrated, slab, 0, None), (calibrated, slab, 3, None), (joint, slab, None)]
+    for broken in law.BREAKS:
+        plans += [
+            (calibrated, "inverse gamma", 0, broken),
+            (joint, "inverse gamma", broken),
+        ]
+    found = []
+    for plan in plans:
+        found.append(plan[0](*plan[1:]))
+        print(f"  {plan[1:]}: {found[-1]:.3g}", flush=True)
+    rows = []
+    for plan, value in zip(plans, found, strict=True):
+        broken = plan[-1]
+        sbc = plan[0] is calibrated
+        caught = value < 1e-3 if sbc else value > 4.5
+        kind = "ranks" if sbc else "Geweke's joint test"
+        moves = f", moves every {plan[2]}" if sbc and plan[2] else ""
+        what = f"{kind}, {plan[1]} slab{moves}" + (f", broken: {broken}" if broken else "")
+        measured = f"p = {value:.2g}" if sbc else f"largest |z| {value:.1f}"
+        needed = ("p < 0.001" if sbc else "> 4.5") if broken else ("p ≥ 0.001" if sbc else "≤ 4.5")
+        rows.append(row(what, measured, "", needed, caught if broken else not caught))
+    return save(
+        "gibbs_calibration",
+        "Is the sampler right?",
+        rows,
+        notes=[
+            f"Ranks: {SETS} data sets from the prior (n = 8, p = 4, H = 4), {DRAWS} chains for "
+            f"each that begin at the prior, their states after {SWEEPS} sweeps; χ² of the rank of "
+            f"the truth in {BINS} bins, the smallest p of 14 features times 14. Geweke: 10 000 "
+            "sweeps with new data in turn "
+            "(n = 6, p = 3), features against independent draws from prior and model.",
+            "Broken steps must be caught: labels that count a column itself to the slab, sticks "
+            "with a count too many, labels given θ where θ is drawn after them.",
+        ],
+        began=began,
+    )

@@ -1,0 +1,1 @@
+"""The sampling engine: exact conditional draws, one after the other."""

@@ -1,0 +1,77 @@
+"""From the chains to a posterior in the user's units."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from cuspfa._types import Array
+from cuspfa.data.complete import Prepared
+from cuspfa.gibbs.chain import Kept
+from cuspfa.gibbs.method import GibbsFit
+from cuspfa.posterior.record import FitRecord, SearchEntry
+from cuspfa.posterior.sampled import SampledPosterior
+from cuspfa.prior import CuspPrior
+
+MET, ENOUGH = 1.05, 100.0
+"""Chains count as met with no R-hat above and no effective size below these."""
+
+
+def posterior_of(
+    fit: GibbsFit, prepared: Prepared, prior: CuspPrior, names: list[str] | None
+) -> SampledPosterior:
+    """What is kept of the chains; nothing in it is a row of the data."""
+    loadings, noise = _chain_after_chain(fit.kept)
+    length, chains, width = fit.kept.active.shape
+    posterior = SampledPosterior(
+        loadings=loadings * prepared.scale[:, None],
+        noise_variance_draws=noise * prepared.scale**2,
+        active=fit.kept.active.transpose(1, 0, 2).reshape(length * chains, width),
+        log_likelihood=fit.kept.log_likelihood.T.ravel(),
+        n_chains=chains,
+        spike=fit.spike,
+        prior=prior,
+        statistics=prepared.source.statistics(),
+        center=prepared.center,
+        scale=prepared.scale,
+        n_rows=prepared.n,
+        names=names,
+    )
+    return replace(posterior, record=_record(fit, posterior))
+
+
+def _chain_after_chain(kept: Kept) -> tuple[Array, Array]:
+    """Loadings (S, p, H) and noise (S, p)."""
+    d, b, p, h = kept.loadings.shape
+    loadings = kept.loadings.transpose(1, 0, 2, 3).reshape(b * d, p, h)
+    return loadings, kept.noise.transpose(1, 0, 2).reshape(b * d, p)
+
+
+def _record(fit: GibbsFit, posterior: SampledPosterior) -> FitRecord:
+    found = posterior.diagnostics
+    worst, size = found.worst_r_hat, found.smallest_size
+    met = worst <= MET and size >= ENOUGH
+    if fit.interrupted:
+        status = "interrupted: these are the draws made by then"
+    elif fit.out_of_time:
+        status = "out of time: these are the draws made by then"
+    elif met:
+        status = f"chains have met: R-hat at most {worst:.3f}"
+    else:
+        at = int(np.nanargmax(found.r_hat)) if np.isfinite(found.r_hat).any() else 0
+        status = f"chains have not met: R-hat {worst:.2f} ({found.names[at]})"
+        if worst <= MET:
+            at = int(np.nanargmin(found.effective_size))
+            status = f"too few draws: worth {size:.0f} independent ones ({found.names[at]})"
+        elif math.isnan(worst):
+            status = "too few draws to tell whether chains have met"
+    entries = [
+        SearchEntry(k, math.nan, math.nan, float(weight), fit.n_sweeps, "drawn")
+        for k, weight in enumerate(posterior.count_probabilities)
+        if weight > 0
+    ]
+    converged = met and not (fit.interrupted or fit.out_of_time)
+    trace = posterior.log_likelihood
+    return FitRecord("gibbs", math.nan, status, converged, fit.n_sweeps, trace, entries)

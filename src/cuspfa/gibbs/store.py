@@ -1,0 +1,194 @@
+"""A folder of draws, written as they are made; a run that was killed goes on from it.
+
+    chains.json              format, version and the settings all chains share
+    chains-0.json            how far group 0 is: sweep, generator's state, number of its last file
+    chains-0-draws-3.npz     the draws between two checkpoints
+    chains-0-state-3.npz     the state at the last one
+
+A file is written whole or not at all, and the group's JSON last: what it does not name does not
+count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cuspfa._whole_file import replacing
+from cuspfa.errors import FileError, InputError
+from cuspfa.gibbs.chain import Kept, Model, State
+from cuspfa.gibbs.columns import Columns
+from cuspfa.sweeps import Chains, Scales
+
+if TYPE_CHECKING:
+    from cuspfa.gibbs.method import Gibbs
+
+FORMAT, VERSION = "cuspfa-chains", 1
+
+
+def settings_of(
+    method: Gibbs, model: Model, n_factors: int | None, n_groups: int
+) -> dict[str, Any]:
+    """What must be the same for chains to go on; not the number of draws."""
+    data = hashlib.sha256()
+    for part in (np.array([model.data.n]), model.data.squares, model.data.rows[0]):
+        data.update(np.ascontiguousarray(part).tobytes())
+    return {
+        "n_chains": int(method.n_chains),
+        "n_groups": n_groups,
+        "burn_in": int(method.burn_in),
+        "thin": int(method.thin),
+        "start_adapt": None if model.start_adapt is None else int(model.start_adapt),
+        "adapt_rate": list(model.adapt_rate),
+        "most_terms": int(model.most),
+        "turn_every": int(model.turn_every),
+        "init": str(method.init),
+        "n_factors": n_factors,
+        "spike": model.spike,
+        "prior": repr(model.prior),
+        "n_columns": len(model.data.squares),
+        "data": data.hexdigest(),
+    }
+
+
+class Store:
+    """The folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def open(self, settings: dict[str, Any]) -> None:
+        """Make the folder, or check that its chains are of these settings."""
+        if self.folder.exists() and not self.folder.is_dir():
+            raise InputError(f"store must be a folder. Got the file {str(self.folder)!r} instead.")
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(
+                f"store: the folder {str(self.folder)!r} cannot be made: {error}."
+            ) from None
+        head = self.folder / "chains.json"
+        if not head.exists():
+            if any(self.folder.iterdir()):
+                raise InputError(
+                    f"store must be an empty folder, or one with chains of cuspfa in it. Got "
+                    f"{str(self.folder)!r}, which holds other files."
+                )
+            write_json(head, {"format": FORMAT, "version": VERSION, "settings": settings})
+            return
+        content = read_json(head)
+        if content.get("format") != FORMAT or content.get("version") != VERSION:
+            raise FileError(
+                f"{str(head)!r} is of format {content.get('format')!r}, version "
+                f"{content.get('version')!r}; this cuspfa reads {FORMAT!r}, version {VERSION}."
+            )
+        known = content.get("settings") or {}
+        for name, value in settings.items():
+            if known.get(name) != value:
+                what = "data" if name == "data" else f"{name} = {known.get(name)!r}"
+                raise InputError(
+                    f"store: the folder {str(self.folder)!r} holds chains of other {what}"
+                    + ("" if name == "data" else f" instead of {value!r}")
+                    + ". Use the same settings and data to go on, or another folder."
+                )
+
+    def group(self, number: int) -> GroupFiles:
+        """The files of chains that move together."""
+        return GroupFiles(self.folder, number)
+
+
+class GroupFiles:
+    """Checkpoints of chains that move together."""
+
+    def __init__(self, folder: Path, number: int) -> None:
+        self._folder, self._name = folder, f"chains-{number}"
+        self._head = folder / f"{self._name}.json"
+        self._last = -1
+        if self._head.exists():
+            self._last = int(read_json(self._head)["last"])
+
+    def _file(self, what: str, number: int) -> Path:
+        return self._folder / f"{self._name}-{what}-{number}.npz"
+
+    def found(self) -> tuple[State, int, dict[str, Any]] | None:
+        """The last state, its sweep and the generator's state."""
+        if self._last < 0:
+            return None
+        content = read_json(self._head)
+        state = _state_in(read_arrays(self._file("state", self._last)))
+        return state, int(content["sweep"]), content["generator"]
+
+    def write(self, kept: Kept | None, state: State, at: int, generator: dict[str, Any]) -> None:
+        """New draws, the state, and then the word that they are there."""
+        number = self._last + 1
+        if kept is not None:
+            _write_arrays(self._file("draws", number), kept._asdict())
+        _write_arrays(self._file("state", number), _state_out(state))
+        content = {"version": VERSION, "last": number, "sweep": at, "generator": generator}
+        write_json(self._head, content)
+        self._file("state", self._last).unlink(missing_ok=True)
+        self._last = number
+
+    def all_kept(self) -> list[Kept]:
+        """The draws of all files that count."""
+        files = (self._file("draws", number) for number in range(self._last + 1))
+        return [Kept(**read_arrays(file)) for file in files if file.exists()]
+
+
+def _state_out(state: State) -> dict[str, Any]:
+    chains, columns = state
+    arrays: dict[str, Any] = {"loadings": chains.loadings, "noise": chains.noise}
+    for prefix, part in (("scales_", chains.scales), ("columns_", columns)):
+        if part is not None:
+            named = part._asdict()
+            arrays |= {prefix + key: value for key, value in named.items() if value is not None}
+    return arrays
+
+
+def _state_in(arrays: dict[str, Any]) -> State:
+    def part(prefix: str) -> dict[str, Any]:
+        return {
+            key.removeprefix(prefix): value
+            for key, value in arrays.items()
+            if key.startswith(prefix)
+        }
+
+    nothing = dict.fromkeys(Scales._fields)
+    scales = Scales(**{**nothing, **part("scales_")})
+    columns = Columns(**part("columns_")) if part("columns_") else None
+    return State(Chains(arrays["loadings"], arrays["noise"], scales), columns)
+
+
+def _write_arrays(path: Path, arrays: dict[str, Any]) -> None:
+    with replacing(path) as temporary, open(temporary, "wb") as file:
+        np.savez(file, **arrays)
+
+
+def read_arrays(path: Path) -> dict[str, Any]:
+    """All arrays of a file; nothing in it is run."""
+    try:
+        with np.load(path, allow_pickle=False) as content:
+            return {name: content[name] for name in content.files}
+    except (OSError, ValueError, EOFError, KeyError) as error:
+        raise FileError(f"{str(path)!r} cannot be read: {error}.") from None
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """The whole file or nothing."""
+    with replacing(path) as temporary:
+        temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A dictionary, or an error that names the file."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise FileError(f"{str(path)!r} cannot be read: {error}.") from None
+    if not isinstance(content, dict):
+        raise FileError(f"{str(path)!r} is damaged: it holds no settings.")
+    return content

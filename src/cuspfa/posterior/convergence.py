@@ -1,0 +1,72 @@
+"""Have chains met? R-hat and effective sample sizes (Vehtari et al., 2021).
+
+Of ranks turned into normal scores, chains split in halves, so that heavy tails and chains that
+drift are seen. Arrays are (chains, draws, quantities).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.fft import irfft, next_fast_len, rfft
+from scipy.special import ndtri
+from scipy.stats import rankdata
+
+from cuspfa._types import Array
+
+
+def r_hat(values: Array) -> Array:
+    """The larger of R-hat for location and for spread, of each quantity; NaN where all is equal."""
+    halves = _split(values)
+    folded = np.abs(halves - np.median(halves, axis=(0, 1)))
+    return np.asarray(np.fmax(_plain_r_hat(_scores(halves)), _plain_r_hat(_scores(folded))))
+
+
+def effective_size(values: Array) -> Array:
+    """How many independent draws are worth as much for the middle of the law; NaN as above."""
+    return _plain_size(_scores(_split(values)))
+
+
+def _split(values: Array) -> Array:
+    half = values.shape[1] // 2
+    return np.concatenate([values[:, :half], values[:, values.shape[1] - half :]])
+
+
+def _scores(values: Array) -> Array:
+    flat = values.reshape(-1, values.shape[2])
+    ranks = rankdata(flat, axis=0)
+    return np.asarray(ndtri((ranks - 0.375) / (len(flat) + 0.25)).reshape(values.shape))
+
+
+def _plain_r_hat(values: Array) -> Array:
+    m, n, size = values.shape
+    if m < 2 or n < 2:
+        return np.full(size, np.nan)
+    within = values.var(axis=1, ddof=1).mean(axis=0)
+    between = values.mean(axis=1).var(axis=0, ddof=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.sqrt((n - 1) / n + between / within))
+
+
+def _plain_size(values: Array) -> Array:
+    """Geyer's initial monotone sequence of autocorrelations, pooled over chains."""
+    m, n, size = values.shape
+    if n < 4:
+        return np.full(size, np.nan)
+    centred = values - values.mean(axis=1, keepdims=True)
+    spectrum = rfft(centred, next_fast_len(2 * n), axis=1)
+    covariance = irfft(np.abs(spectrum) ** 2, next_fast_len(2 * n), axis=1)[:, :n].mean(axis=0) / n
+    within = covariance[0] * n / (n - 1)
+    total = covariance[0].copy()
+    if m > 1:
+        total += values.mean(axis=1).var(axis=0, ddof=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rho = 1.0 - (within - covariance * n / (n - 1)) / total
+    rho[0] = 1.0
+    found = np.full(size, np.nan)
+    for q in np.flatnonzero(total > 0):
+        pairs = rho[: n - n % 2, q].reshape(-1, 2).sum(axis=1)
+        negative = np.flatnonzero(pairs < 0)
+        kept = np.minimum.accumulate(pairs[: negative[0] if len(negative) else len(pairs)])
+        time = max(-1.0 + 2.0 * float(kept.sum()), 1.0 / np.log10(m * n))
+        found[q] = m * n / time
+    return found

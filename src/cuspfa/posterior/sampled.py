@@ -1,0 +1,222 @@
+"""Draws of a sampler as a posterior: the draws themselves, and means of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from cuspfa._checks import generator, whole
+from cuspfa._threads import one_blas_thread
+from cuspfa._types import Array, BoolArray, RandomState
+from cuspfa.posterior.base import Posterior, correlation_of
+from cuspfa.posterior.convergence import effective_size, r_hat
+from cuspfa.posterior.draws import Draws
+from cuspfa.posterior.record import FitRecord
+from cuspfa.prior import CuspPrior
+from cuspfa.rotation import Rotation
+from cuspfa.sweeps import Statistics
+
+WATCHED = 20
+"""Columns whose covariances are looked at to see whether chains have met."""
+DIRECT = 500
+"""Columns up to which E[ΛΛᵀ] is made to find its leading directions."""
+
+
+class Diagnostics(NamedTuple):
+    """Of quantities that no rotation of the factors changes."""
+
+    names: list[str]
+    r_hat: Array
+    effective_size: Array
+
+    @property
+    def worst_r_hat(self) -> float:
+        """The largest; NaN if there is none."""
+        return float(np.nanmax(self.r_hat)) if np.isfinite(self.r_hat).any() else float("nan")
+
+    @property
+    def smallest_size(self) -> float:
+        """The smallest effective size; NaN if there is none."""
+        known = np.isfinite(self.effective_size).any()
+        return float(np.nanmin(self.effective_size)) if known else float("nan")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SampledPosterior(Posterior):
+    """Draws that a sampler kept, chain after chain, in the user's units.
+
+    Attributes
+    ----------
+    loadings : ndarray (S, p, H)
+        Λ of each draw: all columns, active or not; draws with fewer have zeros behind.
+    noise_variance_draws : ndarray (S, p)
+        σ².
+    active : ndarray (S, H)
+        Which columns are active. Their number has the posterior law of the number of factors.
+    log_likelihood : ndarray (S,)
+        With the scores integrated out, for the data as the engine saw them.
+    n_chains : int
+        Chains; each has S / n_chains draws.
+    spike : float
+        θ_∞ of the chains, on the engine's scale.
+    prior : CuspPrior
+        The prior.
+    statistics : Statistics or None
+        YᵀY on the engine's scale, as a root of it; None where it would be large.
+    center, scale : ndarray (p,)
+        The user's value is center + scale × the engine's.
+    n_rows : int
+        Rows of the data.
+    names : list of str or None
+        Column names.
+    rotation : Rotation or None
+        Axes that loadings are shown on; None for principal ones.
+    record : FitRecord or None
+        How the fit went.
+    """
+
+    loadings: Array
+    noise_variance_draws: Array
+    active: BoolArray
+    log_likelihood: Array
+    spike: float
+    prior: CuspPrior
+    statistics: Statistics | None
+    center: Array
+    scale: Array
+    n_rows: int
+    n_chains: int = 1
+    names: list[str] | None = None
+    rotation: Rotation | None = None
+    record: FitRecord | None = None
+
+    def __repr__(self) -> str:
+        """Short: its arrays are for asking, not for looking at."""
+        size, p, _ = self.loadings.shape
+        return (
+            f"<SampledPosterior of {self.n_active} factors, {self.n_rows} rows, {p} columns, "
+            f"{size} draws>"
+        )
+
+    @cached_property
+    def count_probabilities(self) -> Array:
+        """P(K = 0), P(K = 1), ...: how often so many factors were active."""
+        counts = np.bincount(self.active.sum(axis=1))
+        return np.asarray(counts / counts.sum())
+
+    @property
+    def n_active(self) -> int:
+        """The most probable number of factors."""
+        return int(np.argmax(self.count_probabilities))
+
+    def n_shown(self, draws: Draws) -> int:
+        """As many as are most probable: the columns behind are of the spike, or in few draws."""
+        return int(min(self.n_active, draws.loadings.shape[2]))
+
+    @property
+    def expected_active_factors(self) -> float:
+        """E[H*]."""
+        return float(self.active.sum(axis=1).mean())
+
+    @property
+    def sample_correlation(self) -> Array | None:
+        """Of the data, (p, p), where their statistics are kept."""
+        return correlation_of(self.statistics, len(self.scale))
+
+    @cached_property
+    def _variance(self) -> Array:
+        """E[Ω_jj], (p,)."""
+        total = np.einsum("sjh,sjh->j", self.loadings, self.loadings) / len(self.loadings)
+        return np.asarray(total + self.noise_variance_draws.mean(axis=0))
+
+    @cached_property
+    def mean_loadings(self) -> Array:
+        """The best (p, K) for E[ΛΛᵀ] ≈ its product, on the correlation scale.
+
+        Columns of Λ may be turned from draw to draw, ΛΛᵀ may not: these are its leading directions.
+        """
+        k, sd = self.n_active, np.sqrt(self._variance)
+        size, p, _ = self.loadings.shape
+        if k == 0:
+            return np.zeros((p, 0))
+        with one_blas_thread(p * p):
+            flat = (self.loadings / sd[:, None]).transpose(1, 0, 2).reshape(p, -1) / np.sqrt(size)
+            if p <= DIRECT:
+                basis = np.eye(p)
+            else:  # the leading directions, from those of the last draw
+                active = self.loadings[-1] / sd[:, None]
+                extra = np.random.default_rng(0).standard_normal((p, k + 8))
+                basis = np.linalg.qr(np.hstack([active, 1e-6 * extra]))[0]
+                for _ in range(4):
+                    basis = np.linalg.qr(flat @ (flat.T @ basis))[0]
+            inner = basis.T @ flat
+            values, vectors = np.linalg.eigh(inner @ inner.T)
+        leading = np.sqrt(np.maximum(values[: -k - 1 : -1], 0.0)) * vectors[:, : -k - 1 : -1]
+        return np.asarray(sd[:, None] * (basis @ leading))
+
+    @cached_property
+    def noise_variance(self) -> Array:
+        """(p,) the rest of E[Ω_jj]."""
+        return np.asarray(self._variance - np.sum(self.mean_loadings**2, axis=1))
+
+    def draw(self, n_draws: int | None = None, *, random_state: RandomState = None) -> Draws:
+        """Draws that were kept: all of them, or some at random.
+
+        Parameters
+        ----------
+        n_draws : int or None, default=None
+            How many; None, and any number above those that were kept, means all of these, chain
+            after chain.
+        random_state : None, int, numpy.random.Generator or numpy.random.RandomState
+            Which ones, where fewer than all are asked for.
+
+        Returns
+        -------
+        Draws
+            With all columns of Λ, so that Ω is exact.
+
+        Examples
+        --------
+        >>> import warnings
+        >>> from cuspfa import CuspFactorAnalysis, Gibbs, datasets
+        >>> X = datasets.simulate(100, 8, 2, random_state=0).X
+        >>> method = Gibbs(n_draws=50, n_chains=2, burn_in=50)
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")  # so few draws give reason for one
+        ...     posterior = CuspFactorAnalysis(method=method, random_state=0).fit(X).posterior_
+        >>> posterior.draw().covariance.shape
+        (100, 8, 8)
+        """
+        size = len(self.loadings)
+        if n_draws is None or whole("n_draws", n_draws, 1) >= size:
+            return Draws(self.loadings, self.noise_variance_draws, active=self.active)
+        chosen = np.sort(generator(random_state).choice(size, int(n_draws), replace=False))
+        return Draws(
+            self.loadings[chosen], self.noise_variance_draws[chosen], active=self.active[chosen]
+        )
+
+    @cached_property
+    def diagnostics(self) -> Diagnostics:
+        """R-hat and effective sizes of covariances, log-likelihood and number of factors.
+
+        Covariances are those among up to 20 columns, evenly spread.
+        """
+        p = len(self.scale)
+        chosen = np.unique(np.linspace(0, p - 1, min(p, WATCHED)).round().astype(int))
+        upper = np.triu_indices(len(chosen))
+        parts = [
+            batch.covariance[:, upper[0], upper[1]]
+            for batch in Draws(self.loadings, self.noise_variance_draws).only(chosen).batches()
+        ]
+        labels = self.names if self.names is not None else [f"x{j}" for j in range(p)]
+        pairs = zip(chosen[upper[0]], chosen[upper[1]], strict=True)
+        names = [f"covariance of {labels[i]} and {labels[j]}" for i, j in pairs]
+        counted = self.active.sum(axis=1)
+        values = np.column_stack([*np.vstack(parts).T, self.log_likelihood, counted])
+        values = values.reshape(self.n_chains, -1, values.shape[1])
+        return Diagnostics(
+            [*names, "log-likelihood", "number of factors"], r_hat(values), effective_size(values)
+        )

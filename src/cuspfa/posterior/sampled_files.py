@@ -1,0 +1,128 @@
+"""What a file says of a sampled posterior; the rest is in `files.py`, which calls this."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from cuspfa._types import Array
+from cuspfa.data.arrays import RotatedRows
+from cuspfa.errors import FileError
+from cuspfa.posterior import files, json_kinds
+from cuspfa.posterior.sampled import SampledPosterior
+
+KINDS: dict[str, json_kinds.Kind] = {
+    **files.SHARED_KINDS,
+    "kind": json_kinds.word("gibbs"),
+    "n_draws": json_kinds.count,
+    "n_chains": json_kinds.count,
+    "n_terms": json_kinds.count,
+    "n_factors": json_kinds.count,
+    "spike": json_kinds.positive,
+    "record": files.record_in,
+}
+
+
+def describe(
+    posterior: SampledPosterior, statistics: bool
+) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Plain values and arrays."""
+    size, p, width = posterior.loadings.shape
+    arrays = {
+        "center": posterior.center,
+        "scale": posterior.scale,
+        "loadings": posterior.loadings,
+        "noise_variance": posterior.noise_variance_draws,
+        "active": posterior.active.astype(float),
+        "log_likelihood": posterior.log_likelihood,
+    }
+    known = None
+    if statistics and posterior.statistics is not None:
+        known, arrays["statistics"] = files.describe_statistics(posterior.statistics)
+    if posterior.record is not None:
+        arrays["trace"] = posterior.record.trace
+    content = {
+        "format": files.FORMAT,
+        "version": files.VERSION,
+        "library": version("cuspfa"),
+        "kind": "gibbs",
+        "n_rows": int(posterior.n_rows),
+        "n_columns": p,
+        "names": None if posterior.names is None else list(posterior.names),
+        "prior": files.prior_out(posterior.prior),
+        "rotation": files.rotation_out(posterior.rotation),
+        "statistics": known,
+        "scores": False,
+        "n_draws": size,
+        "n_chains": int(posterior.n_chains),
+        "n_terms": width,
+        "n_factors": posterior.n_active,
+        "spike": float(posterior.spike),
+        "record": files.record_out(posterior.record),
+    }
+    return content, arrays
+
+
+def check(content: dict[str, Any]) -> None:
+    """Numbers that must go together."""
+    if not content["n_chains"] or not content["n_draws"]:
+        raise FileError("is damaged: it holds no draws")
+    if content["n_draws"] % content["n_chains"]:
+        raise FileError("is damaged: its chains are of different lengths")
+
+
+def shapes(content: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+    """The arrays of a file, in their order."""
+    p, size, width = content["n_columns"], content["n_draws"], content["n_terms"]
+    found: dict[str, tuple[int, ...]] = {
+        "center": (p,),
+        "scale": (p,),
+        "loadings": (size, p, width),
+        "noise_variance": (size, p),
+        "active": (size, width),
+        "log_likelihood": (size,),
+    }
+    if content["statistics"] is not None:
+        found["statistics"] = (content["statistics"]["n_rows"], p)
+    if content["record"] is not None:
+        found["trace"] = (content["record"]["n_trace"],)
+    if content["scores"]:
+        found["scores"] = (content["n_rows"], content["n_factors"])
+    return found
+
+
+def rebuild(content: dict[str, Any], arrays: dict[str, Array]) -> SampledPosterior:
+    """The posterior; shapes are known to be right."""
+    for name, array in arrays.items():
+        right = np.isfinite(array)
+        if name in ("scale", "noise_variance"):
+            right &= array > 0
+        elif name == "active":
+            right &= (array == 0) | (array == 1)
+        if name != "trace" and not np.all(right):
+            raise FileError(f"has numbers in {name}.npy that cannot be there")
+    statistics = None
+    if (known := content["statistics"]) is not None:
+        rows, is_gram = arrays["statistics"], known["type"] == "gram"
+        statistics = RotatedRows(rows if is_gram else None, None if is_gram else rows, known["n"])
+    posterior = SampledPosterior(
+        loadings=arrays["loadings"],
+        noise_variance_draws=arrays["noise_variance"],
+        active=arrays["active"] > 0,
+        log_likelihood=arrays["log_likelihood"],
+        n_chains=content["n_chains"],
+        spike=content["spike"],
+        prior=content["prior"],
+        statistics=statistics,
+        center=arrays["center"],
+        scale=arrays["scale"],
+        n_rows=content["n_rows"],
+        names=content["names"],
+        rotation=content["rotation"],
+        record=files.record_of(content["record"], arrays.get("trace")),
+    )
+    if posterior.n_active != content["n_factors"]:
+        raise FileError("is damaged: its draws have another number of factors than it says")
+    return posterior

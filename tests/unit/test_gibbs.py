@@ -1,0 +1,364 @@
+"""The sampler as a whole: against a literal one, for every seed and store, and its posterior."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import cuspfa
+from cuspfa import (
+    CuspFactorAnalysis,
+    CuspPrior,
+    GaussianSlab,
+    Gibbs,
+    InverseGammaSlab,
+    LearnedSlab,
+    datasets,
+)
+from cuspfa.errors import ConvergenceWarning, FileError, InputError
+from cuspfa.gibbs.method import automatic_spike
+from cuspfa.posterior.convergence import effective_size, r_hat
+from oracles import gibbs as oracle
+
+SHORT = {"n_draws": 40, "n_chains": 2, "burn_in": 60, "thin": 1, "start_adapt": 30}
+
+
+def fitted(rows, seed=0, prior=None, n_factors="auto", standardize=True, n_jobs=None, **settings):
+    model = CuspFactorAnalysis(
+        n_factors=n_factors,
+        method=Gibbs(**(SHORT | settings)),
+        prior=prior,
+        standardize=standardize,
+        random_state=seed,
+        n_jobs=n_jobs,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(rows)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return datasets.simulate(80, 6, 2, random_state=1).X
+
+
+# --- against the literal sampler ---
+
+SLABS = {
+    "normal": (("normal", 0.8), GaussianSlab(0.8)),
+    "inverse gamma": (("inverse gamma", 2.0, 1.0), InverseGammaSlab(2.0, 1.0)),
+}
+
+
+def batch_error(values):
+    """Standard error of the mean along the first axis, by 20 batches."""
+    length = len(values) // 20 * 20
+    batches = values[:length].reshape(20, -1, *values.shape[1:]).mean(axis=1)
+    return batches.std(axis=0, ddof=1) / np.sqrt(20)
+
+
+@pytest.mark.parametrize("shape", [(12, 4), (4, 6)], ids=["n ≥ p", "p > n"])
+@pytest.mark.parametrize("slab", SLABS.values(), ids=SLABS)
+def test_agrees_with_a_literal_sampler(slab, shape):
+    y = datasets.simulate(*shape, 1, random_state=3).X
+    y -= y.mean(axis=0)
+    spike, terms = 0.05, 3
+    omega, counts = oracle.sample(
+        y,
+        slab=slab[0],
+        spike=spike,
+        alpha=2.0,
+        noise_shape=3.0,
+        noise_rate=2.0,
+        n_terms=terms,
+        sweeps=2200,
+        rng=np.random.default_rng(1),
+    )
+    omega, counts = omega[200:], counts[200:]
+    prior = CuspPrior(alpha=2.0, slab=slab[1], spike=spike, noise_shape=3.0, noise_rate=2.0)
+    settings = {"adaptive": False, "n_terms": terms, "mean": "plugged-in", "n_chains": 5}
+    posterior = fitted(
+        y, prior=prior, standardize=False, n_draws=1500, burn_in=200, **settings
+    ).posterior_
+    ours = posterior.draw().covariance.reshape(5, 1500, *omega.shape[1:]).mean(axis=0)
+    error = np.hypot(batch_error(omega), batch_error(ours))
+    assert np.max(np.abs(ours.mean(axis=0) - omega.mean(axis=0)) / error) < 4.5
+    found = posterior.active.sum(axis=1).reshape(5, -1).mean(axis=0)
+    error = np.hypot(batch_error(counts[:, None]), batch_error(found[:, None]))[0]
+    assert abs(found.mean() - counts.mean()) < 4 * error
+    # The comparison can fail: another prior of the noise is another posterior.
+    wrong = fitted(
+        y,
+        prior=CuspPrior(alpha=2.0, slab=slab[1], spike=spike, noise_shape=3.0, noise_rate=2.6),
+        standardize=False,
+        n_draws=600,
+        burn_in=200,
+        **settings,
+    ).posterior_
+    wrong = wrong.draw().covariance.reshape(5, 600, *omega.shape[1:]).mean(axis=0)
+    error = np.hypot(batch_error(omega), batch_error(wrong))
+    assert np.max(np.abs(wrong.mean(axis=0) - omega.mean(axis=0)) / error) > 4.5
+
+
+# --- the same every time ---
+
+
+def test_the_same_seed_gives_the_same_draws_however_many_processes(rows):
+    one, same, other = fitted(rows, 3), fitted(rows, 3), fitted(rows, 4)
+    assert_array_equal(one.posterior_.loadings, same.posterior_.loadings)
+    assert not np.array_equal(one.posterior_.noise_variance, other.posterior_.noise_variance)
+    wide = datasets.simulate(220, 210, 1, random_state=0).X  # each chain by itself
+    few = {"n_draws": 3, "burn_in": 2, "init": "random", "n_terms": 3}
+    alone = fitted(wide, 3, **few)
+    parallel = fitted(wide, 3, **few, n_jobs=2)
+    assert_array_equal(alone.posterior_.loadings, parallel.posterior_.loadings)
+
+
+def test_chains_are_different(rows):
+    drawn = fitted(rows).posterior_.noise_variance_draws.reshape(2, 40, -1)
+    assert not np.any(np.all(drawn[0] == drawn[1], axis=1))
+
+
+# --- the store ---
+
+
+def test_a_store_changes_nothing_and_a_longer_run_goes_on(rows, tmp_path):
+    plain = fitted(rows, n_draws=700).posterior_
+    stored = fitted(rows, n_draws=700, store=tmp_path / "a").posterior_
+    assert_array_equal(plain.loadings, stored.loadings)
+    again = fitted(rows, 99, n_draws=700, store=tmp_path / "a").posterior_  # only read
+    assert_array_equal(plain.loadings, again.loadings)
+    fitted(rows, n_draws=400, store=str(tmp_path / "b"))
+    longer = fitted(rows, n_draws=700, store=str(tmp_path / "b")).posterior_
+    assert_array_equal(plain.noise_variance_draws, longer.noise_variance_draws)
+    assert_array_equal(plain.active, longer.active)
+    text = (tmp_path / "a" / "chains.json").read_text()
+    assert json.loads(text)["version"] == 1
+
+
+CODE = """
+import sys, warnings
+warnings.simplefilter("ignore")
+from cuspfa import CuspFactorAnalysis, Gibbs, datasets
+X = datasets.simulate(80, 6, 2, random_state=1).X
+method = Gibbs(n_draws=4000, n_chains=2, burn_in=60, thin=1, start_adapt=30, store=sys.argv[1])
+CuspFactorAnalysis(method=method, random_state=0).fit(X)
+"""
+
+
+def test_a_killed_run_goes_on_as_if_it_had_not_been(rows, tmp_path):
+    folder = tmp_path / "chains"
+    run = subprocess.Popen([sys.executable, "-c", CODE, str(folder)])
+    head = folder / "chains-0.json"
+    until = time.monotonic() + 60
+    while time.monotonic() < until and not (head.exists() and "sweep" in head.read_text()):
+        time.sleep(0.01)
+    os.kill(run.pid, signal.SIGKILL)
+    assert run.wait() == -signal.SIGKILL  # not done before it was killed
+    reached = json.loads(head.read_text())["sweep"]
+    assert 0 < reached < 900
+    resumed = fitted(rows, n_draws=900, store=folder).posterior_
+    plain = fitted(rows, n_draws=900).posterior_
+    assert_array_equal(plain.loadings, resumed.loadings)
+    assert_array_equal(plain.log_likelihood, resumed.log_likelihood)
+
+
+def test_a_store_of_other_chains_is_refused(rows, tmp_path):
+    fitted(rows, store=tmp_path / "a")
+    with pytest.raises(InputError, match="holds chains of other data"):
+        fitted(rows + np.sin(rows), store=tmp_path / "a")
+    with pytest.raises(InputError, match="other burn_in = 60 instead of 70"):
+        fitted(rows, store=tmp_path / "a", burn_in=70)
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "letter.txt").write_text("dear")
+    with pytest.raises(InputError, match="holds other files"):
+        fitted(rows, store=tmp_path / "b")
+    with pytest.raises(InputError, match="must be a folder"):
+        fitted(rows, store=tmp_path / "b" / "letter.txt")
+    (tmp_path / "a" / "chains.json").write_text('{"format": "x"}')
+    with pytest.raises(FileError, match="format 'x'"):
+        fitted(rows, store=tmp_path / "a")
+
+
+# --- how long ---
+
+
+def test_time_and_interruption_leave_what_was_drawn(rows):
+    late = fitted(rows, n_draws=10**6, max_time=0.5)
+    assert "out of time" in late.status_
+    assert not late.converged_
+    assert len(late.posterior_.loadings) >= 2
+    seen = []
+
+    def press(at):
+        seen.append(at)
+        if at.sweep == 90:
+            raise KeyboardInterrupt
+
+    model = CuspFactorAnalysis(method=Gibbs(**SHORT, callback=press), random_state=0)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(rows)
+    assert len(model.posterior_.loadings) == 2 * 30
+    assert "interrupted" in model.status_
+    assert seen[0].sweep == 1
+    assert seen[0].n_sweeps == 100
+
+
+def test_chains_that_have_not_met_are_a_warning(rows):
+    few = Gibbs(n_draws=4, n_chains=2, burn_in=0, thin=1)
+    with pytest.warns(ConvergenceWarning, match="To draw longer chains: method=Gibbs"):
+        CuspFactorAnalysis(method=few, random_state=0).fit(rows)
+
+
+# --- what comes out ---
+
+
+def test_the_posterior_answers_what_every_posterior_answers(rows, tmp_path):
+    model = fitted(rows, n_draws=150, burn_in=200)
+    posterior = model.posterior_
+    covariance = model.components_.T @ model.components_ + np.diag(model.noise_variance_)
+    assert_allclose(covariance, model.get_covariance())
+    exact = posterior.draw().covariance.mean(axis=0)
+    assert_allclose(np.diag(covariance), np.diag(exact))
+    assert_allclose(covariance, exact, atol=0.05)
+    assert model.n_factors_ == 2
+    assert sum(entry.weight for entry in model.search_) == pytest.approx(1.0)
+    counts = posterior.active.sum(axis=1)
+    assert posterior.count_probabilities[2] == np.mean(counts == 2)
+    assert model.expected_active_factors_ == pytest.approx(counts.mean())
+    lower, upper = posterior.interval("correlation")
+    assert np.all(lower <= upper)
+    assert len(posterior.interval("variance_share").lower) == 2
+    assert posterior.n_factors() == 2
+    page = str(posterior.summary())
+    assert "2 factors" in page
+    assert json.dumps(posterior.to_dict())
+    assert len(posterior.draw(17, random_state=0)) == 17
+    assert "probability by number of factors" in model._repr_html_inner()
+    posterior.save(tmp_path / "fit.cuspfa", scores=model.transform(rows))
+    back = cuspfa.load(tmp_path / "fit.cuspfa")
+    for name in ("loadings", "noise_variance_draws", "active", "log_likelihood"):
+        assert_array_equal(getattr(back, name), getattr(posterior, name))
+    assert back.record.status == posterior.record.status
+    assert back.prior == posterior.prior
+    assert repr(back) == repr(posterior)
+    assert str(back.summary()) == page
+
+
+def test_a_given_number_of_factors(rows):
+    model = fitted(rows, n_factors=3, prior=CuspPrior())  # also a pooled slab
+    assert model.n_factors_ == 3
+    assert model.posterior_.active.all()
+    none = fitted(rows, n_factors=0)
+    assert none.n_factors_ == 0
+    assert none.get_covariance().shape == (6, 6)
+
+
+def test_no_row_is_in_the_posterior(rows):
+    posterior = fitted(rows, n_draws=41).posterior_
+    held = [value for value in vars(posterior).values() if isinstance(value, np.ndarray)]
+    assert not any(80 in array.shape for array in held)
+
+
+def test_log_likelihood_is_that_of_the_rows(rows):
+    posterior = fitted(rows, mean="plugged-in", standardize=False).posterior_
+    centred = rows - rows.mean(axis=0)
+    omega = posterior.draw().covariance[7] / posterior.scale[:, None] / posterior.scale
+    centred = centred / posterior.scale
+    quadratic = np.einsum("ij,ij->", centred @ np.linalg.inv(omega), centred)
+    log_det = np.linalg.slogdet(2 * np.pi * omega)[1]
+    assert_allclose(posterior.log_likelihood[7], -0.5 * (80 * log_det + quadratic))
+
+
+# --- the spike ---
+
+
+def test_many_columns_make_no_factors():
+    strong = datasets.simulate(2000, 400, 3, random_state=0).X
+    settings = {"n_draws": 30, "burn_in": 120, "n_chains": 1, "start_adapt": 20}
+    assert fitted(strong, **settings).n_factors_ == 3
+    wide = fitted(strong, prior=CuspPrior.gibbs_paper(), **settings)
+    assert wide.n_factors_ > 3  # with the paper's wide spike they do
+
+
+def test_five_thousand_columns():
+    data = datasets.simulate(60, 5000, 2, random_state=0).X
+    model = fitted(data, n_draws=10, burn_in=30, n_chains=1, start_adapt=5)
+    assert model.n_factors_ == 2
+    assert np.all(np.isfinite(model.posterior_.loadings))
+
+
+@pytest.mark.parametrize("p", [2, 10, 100, 5000])
+def test_the_automatic_spike_is_below_what_makes_factors(p):
+    for slab in (InverseGammaSlab(2.0, 0.4), InverseGammaSlab(2.0, 2.0), CuspPrior().slab):
+        spike = automatic_spike(CuspPrior(slab=slab), 500.0, p)
+        assert spike <= 0.2 * np.e * slab.rate / p
+        assert spike < slab.mode
+    assert automatic_spike(CuspPrior(slab=GaussianSlab(2.0)), 500.0, p) == pytest.approx(0.1)
+
+
+# --- bad input ---
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_draws": 0}, "'n_draws' parameter of Gibbs must be"),
+        ({"thin": 1.5}, "'thin' parameter of Gibbs must be"),
+        ({"adaptive": 1}, "'adaptive'"),
+        ({"init": "zero"}, "'init'"),
+        ({"adapt_rate": (1.0,)}, "adapt_rate must be two finite numbers"),
+        ({"adapt_rate": (-1.0, 0.1)}, "so that it dies out"),
+        ({"max_time": 0}, "'max_time'"),
+    ],
+)
+def test_settings_are_checked(rows, settings, message):
+    with pytest.raises(InputError, match=message):
+        fitted(rows, **settings)
+
+
+def test_a_slab_that_cannot_be_drawn_is_named(rows):
+    with pytest.raises(InputError, match=r"LearnedSlab.*method='variational'"):
+        fitted(rows, prior=CuspPrior(slab=LearnedSlab()))
+
+
+def test_published_settings():
+    model = CuspFactorAnalysis.as_published("gibbs")
+    assert model.method.burn_in + model.method.n_draws * model.method.thin == 15_000
+    assert model.prior == CuspPrior.gibbs_paper()
+    with pytest.raises(InputError, match="search must be False"):
+        CuspFactorAnalysis.as_published("gibbs", search=True)
+
+
+# --- R-hat and effective sizes ---
+
+
+def test_effective_sizes_of_known_chains():
+    rng = np.random.default_rng(0)
+    independent = rng.standard_normal((4, 2000, 20))
+    assert_allclose(effective_size(independent), 8000, rtol=0.2)
+    slow = np.empty((4, 2000, 20))  # x_t = φ x_{t−1} + e has size S (1 − φ)/(1 + φ)
+    slow[:, 0] = independent[:, 0] / np.sqrt(1 - 0.9**2)
+    for t in range(1, 2000):
+        slow[:, t] = 0.9 * slow[:, t - 1] + independent[:, t]
+    assert_allclose(np.mean(effective_size(slow)), 8000 * 0.1 / 1.9, rtol=0.15)
+    assert np.all(r_hat(independent) < 1.01)
+    apart = independent + np.arange(4)[:, None, None]
+    assert np.all(r_hat(apart) > 1.3)
+    wider = independent * np.array([1, 1, 1, 3])[:, None, None]
+    assert np.all(r_hat(wider) > 1.1)
+    assert np.isnan(r_hat(np.ones((2, 10, 1)))).all()
+
+
+def test_missing_values_are_refused_before_the_work(rows):
+    holes = rows.copy()
+    holes[3, 1] = np.nan
+    with pytest.raises(InputError, match=r"missing values: use method='variational'"):
+        fitted(holes)
