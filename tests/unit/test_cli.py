@@ -174,7 +174,7 @@ def test_the_table_is_not_written_in_advance():
         (["reproduce", "--json", "no/such/folder/x.json"], "there is no directory"),
         (["reproduce", "--json", "."], "must be a file"),
         (["reproduce", "extra"], "extra"),
-        (["reprodcue"], 'Did you mean "reproduce"'),
+        (["reprodcue"], "Did you mean reproduce"),
     ],
 )
 def test_errors_are_one_line(words, message):

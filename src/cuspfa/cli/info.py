@@ -24,12 +24,15 @@ def print_info(path: Path) -> None:
         f"{content['format']} version {content['version']}, written by cuspfa "
         f"{content['library']}, {_bytes(size)}"
     )
-    inside = ["posterior of the loadings and noise variances"]
+    if content["kind"] == "gibbs":
+        inside = [f"{content['n_draws']} draws from {content['n_chains']} chain(s)"]
+    else:
+        inside = ["posterior of the loadings and noise variances"]
     inside += [_statistics(content["statistics"]["type"])] if content["statistics"] else []
     holes = content.get("holes")
     inside += ["correlations of the data"] if holes and holes["correlation"] else []
     inside += ["factor scores of the rows"] if content["scores"] else []
-    rivals = len(content["parts"]) - 1
+    rivals = len(content.get("parts", [None])) - 1
     inside += [f"{rivals} other number(s) of factors"] if rivals else []
     page.paragraph(f"Inside: {'; '.join(inside)}.")
     if holes:

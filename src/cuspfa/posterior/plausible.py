@@ -22,7 +22,10 @@ def check_content(content: dict[str, Any]) -> None:
         raise FileError(f"is damaged: n_rows cannot be {n}")
     if names is not None and len(set(names)) < len(names):
         raise FileError("is damaged: two of its columns have the same name")
-    holders = [*content["parts"], *([content["statistics"]] if content["statistics"] else [])]
+    holders = [
+        *content.get("parts", []),
+        *([content["statistics"]] if content["statistics"] else []),
+    ]
     for holder in holders:
         if holder["n"] > n:
             raise FileError(f"is damaged: n cannot be {holder['n']}, of {n} rows")

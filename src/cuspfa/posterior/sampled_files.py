@@ -10,7 +10,7 @@ import numpy as np
 from cuspfa._types import Array
 from cuspfa.data.arrays import RotatedRows
 from cuspfa.errors import FileError
-from cuspfa.posterior import files, json_kinds
+from cuspfa.posterior import files, json_kinds, plausible
 from cuspfa.posterior.sampled import SampledPosterior
 
 KINDS: dict[str, json_kinds.Kind] = {
@@ -103,9 +103,11 @@ def rebuild(content: dict[str, Any], arrays: dict[str, Array]) -> SampledPosteri
             right &= (array == 0) | (array == 1)
         if name != "trace" and not np.all(right):
             raise FileError(f"has numbers in {name}.npy that cannot be there")
+        plausible.check_size(name, array, positive=name == "noise_variance")
     statistics = None
     if (known := content["statistics"]) is not None:
         rows, is_gram = arrays["statistics"], known["type"] == "gram"
+        plausible.check_statistics(rows, is_gram=is_gram)
         statistics = RotatedRows(rows if is_gram else None, None if is_gram else rows, known["n"])
     posterior = SampledPosterior(
         loadings=arrays["loadings"],
