@@ -14,8 +14,8 @@ from cuspfa.datasets import simulate
 from cuspfa.posterior.draws import Draws
 
 DESIGNS: dict[str, tuple[dict[str, Any], int]] = {
-    "(100, 5, 1) dense": ({"n": 100, "p": 5, "n_factors": 1}, 120),
-    "(50, 5, 1) dense": ({"n": 50, "p": 5, "n_factors": 1}, 120),
+    "(100, 5, 1) dense": ({"n": 100, "p": 5, "n_factors": 1}, 300),
+    "(50, 5, 1) dense": ({"n": 50, "p": 5, "n_factors": 1}, 300),
     "(50, 10, 2) dense": ({"n": 50, "p": 10, "n_factors": 2}, 120),
     "(200, 10, 2) falling": ({"n": 200, "p": 10, "n_factors": 2, "design": "falling"}, 120),
     "(100, 20, 5) dense": ({"n": 100, "p": 20, "n_factors": 5}, 120),
@@ -26,7 +26,7 @@ DESIGNS: dict[str, tuple[dict[str, Any], int]] = {
         {"n": 500, "p": 50, "n_factors": 5, "noise": (0.02, 3.0)},
         100,
     ),
-    "(60, 120, 2) sparse": ({"n": 60, "p": 120, "n_factors": 2, "design": "sparse"}, 100),
+    "(60, 120, 2) sparse": ({"n": 60, "p": 120, "n_factors": 2, "design": "sparse"}, 200),
     "(50, 100, 3) dense": ({"n": 50, "p": 100, "n_factors": 3}, 100),
     "(100, 100, 10) dense": ({"n": 100, "p": 100, "n_factors": 10}, 100),
     "(200, 100, 20) dense": ({"n": 200, "p": 100, "n_factors": 20}, 60),
