@@ -69,7 +69,7 @@ def _start(
     prepared: Prepared, prior: CuspPrior, n_factors: int | None, rng: np.random.Generator
 ) -> GibbsStart:
     """The law of the factors that a variational fit with the same slab finds, spike at zero."""
-    found = Variational(score="evidence").infer(
+    found = Variational(score="collapsed").infer(
         prepared.source, replace(prior, spike=None), n_factors=n_factors, rng=rng
     )
     if found.interrupted:
