@@ -83,7 +83,7 @@ $(VENV)/.app: pyproject.toml | $(VENV)/bin/python
 # What the checks need on top.
 $(VENV)/.dev: pyproject.toml $(VENV)/.app
 	@echo "Installing the development tools into $(VENV) ..."
-	@$(BIN)/python -m pip install --quiet --editable '.[app,files,anndata,arviz]' --group dev hatchling
+	@$(BIN)/python -m pip install --quiet --editable '.[app,files,anndata,arviz,dask]' --group dev hatchling
 	@touch $@
 
 clean:

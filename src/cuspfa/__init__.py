@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from cuspfa import datasets as datasets
     from cuspfa import plots as plots
     from cuspfa.data.moments import Moments as Moments
+    from cuspfa.data.streams import Stream as Stream
     from cuspfa.data_misfit import misfit as misfit
     from cuspfa.estimator import CuspFactorAnalysis as CuspFactorAnalysis
     from cuspfa.factor_count import how_many as how_many
@@ -42,6 +43,7 @@ _HOMES = {
     "LearnedSlab": "cuspfa.slabs",
     "Moments": "cuspfa.data.moments",
     "Rotation": "cuspfa.rotation",
+    "Stream": "cuspfa.data.streams",
     "Variational": "cuspfa.variational.method",
     "compare": "cuspfa.posterior.comparison",
     "how_many": "cuspfa.factor_count",
@@ -69,6 +71,7 @@ __all__ = [
     "LearnedSlab",
     "Moments",
     "Rotation",
+    "Stream",
     "Variational",
     "__version__",
     "adequacy",

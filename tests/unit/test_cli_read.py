@@ -291,7 +291,7 @@ def test_compressed_text(tmp_path):
 def test_without_pyarrow_it_says_what_to_install(tmp_path, monkeypatch):
     path = tmp_path / "table.parquet"
     pyarrow.parquet.write_table(arrow_table(), path)
-    monkeypatch.setattr("cuspfa.cli.packages.optional", lambda module: None)
+    monkeypatch.setattr("cuspfa._packages.optional", lambda module: None)
     with pytest.raises(InputError, match=r"needs pyarrow: pip install 'cuspfa\[files\]'"):
         read_table(str(path))
 

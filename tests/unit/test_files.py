@@ -31,10 +31,11 @@ from cuspfa import (
     __version__,
     datasets,
 )
+from cuspfa import _archive as archive
 from cuspfa.blocks import Loadings
 from cuspfa.data.arrays import RotatedRows
 from cuspfa.errors import CuspError, FileError, InputError
-from cuspfa.posterior import archive, files
+from cuspfa.posterior import files
 from cuspfa.posterior.files import load, load_scores
 
 X = datasets.simulate(60, 6, 2, random_state=3).X * np.arange(1, 7) + 5.0

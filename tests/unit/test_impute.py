@@ -13,8 +13,8 @@ from scipy import sparse, stats
 from scipy.stats import multivariate_normal
 
 from cuspfa import CuspFactorAnalysis, Variational, datasets, how_many, load, misfit, sensitivity
+from cuspfa import _archive as archive
 from cuspfa.errors import DataError, InputError
-from cuspfa.posterior import archive
 from oracles import holes as oracle
 
 SIMULATED = datasets.simulate(150, 7, 2, mean=2.0, random_state=3)

@@ -202,7 +202,8 @@ def test_a_saved_fit_keeps_its_axes(rotation, tmp_path):
 
 
 def test_files_from_before_there_were_rotations(tmp_path):
-    from cuspfa.posterior import archive, files
+    from cuspfa import _archive as archive
+    from cuspfa.posterior import files
 
     fit(None).posterior_.save(tmp_path / "fit.cusp")
     content, arrays = files._read(tmp_path / "fit.cusp")

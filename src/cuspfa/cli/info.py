@@ -6,10 +6,10 @@ import json
 import zipfile
 from pathlib import Path
 
+from cuspfa._archive import CONTENT
 from cuspfa.cli.console import Terminal
 from cuspfa.cli.fitted import load_fit
 from cuspfa.cli.show import Page, draws_of, show_loadings, show_record, show_summary
-from cuspfa.posterior.archive import CONTENT
 from cuspfa.posterior.summary import summarise
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from cuspfa._packages import needed
 from cuspfa._whole_file import check_writable, replacing
 from cuspfa.cli.console import Terminal
 from cuspfa.cli.fitted import load_fit
-from cuspfa.cli.packages import needed
 from cuspfa.errors import InputError
 
 SUFFIXES = ("png", "svg", "pdf")

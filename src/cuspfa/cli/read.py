@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cuspfa._packages import needed
 from cuspfa.cli.cells import Column, Missing, parse_missing, unique_names
-from cuspfa.cli.packages import needed
 from cuspfa.cli.text import column_of_arrow, read_columns, take_apart
 from cuspfa.errors import DataError, InputError
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from cuspfa._packages import needed, optional
 from cuspfa.cli.cells import (
     EMPTY,
     HOLES,
@@ -23,7 +24,6 @@ from cuspfa.cli.cells import (
     quoted,
     unique_names,
 )
-from cuspfa.cli.packages import needed, optional
 from cuspfa.cli.signs import all_numbers, check_thousands, decimal_sign, like_names
 from cuspfa.errors import DataError
 

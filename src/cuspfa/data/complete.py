@@ -33,7 +33,7 @@ def prepare_moments(moments: Moments, *, scaling: str, flat_mean: bool) -> Prepa
     variances = np.diag(moments.cross_products) / max(moments.n - 1, 1)
     scale = column_scale(variances, scaling)
     gram = moments.cross_products / scale[:, None] / scale
-    matrix = GramMatrix(gram, _counted(moments.n, flat_mean))
+    matrix = GramMatrix(gram, counted_rows(moments.n, flat_mean))
     return Prepared(CompleteSource(matrix), moments.mean, scale, moments.n)
 
 
@@ -56,7 +56,7 @@ def prepare_rows(rows: Any, *, scaling: str, flat_mean: bool) -> Prepared:
         first += len(block)
     scale = column_scale(np.einsum("ij,ij->j", copy, copy) / (n - 1), scaling)
     copy /= scale
-    return Prepared(CompleteSource(RowMatrix(copy, _counted(n, flat_mean))), center, scale, n)
+    return Prepared(CompleteSource(RowMatrix(copy, counted_rows(n, flat_mean))), center, scale, n)
 
 
 def _prepare_sparse(rows: Any, scaling: str, flat_mean: bool) -> Prepared:
@@ -71,7 +71,7 @@ def _prepare_sparse(rows: Any, scaling: str, flat_mean: bool) -> Prepared:
             "deviation, so centring it sparsely would lose its digits. Subtract a constant from "
             "it, or pass a dense array."
         )
-    scale, counted = column_scale(variances, scaling), _counted(n, flat_mean)
+    scale, counted = column_scale(variances, scaling), counted_rows(n, flat_mean)
     matrix: CompleteMatrix
     if n >= p and (p <= SMALL_GRAM or p**2 <= WORTH * rows.nnz):
         gram = (rows.T @ rows).toarray() - n * np.outer(center, center)
@@ -81,7 +81,8 @@ def _prepare_sparse(rows: Any, scaling: str, flat_mean: bool) -> Prepared:
     return Prepared(CompleteSource(matrix), center, scale, n)
 
 
-def _counted(n: int, flat_mean: bool) -> float:
+def counted_rows(n: int, flat_mean: bool) -> float:
+    """Rows that the likelihood counts."""
     return n - 1.0 if flat_mean else float(n)
 
 

@@ -12,8 +12,10 @@ from scipy.sparse import issparse
 from cuspfa._checks import must_be, whole
 from cuspfa._types import Array
 from cuspfa._warn import warn
+from cuspfa.data import moment_files
 from cuspfa.data.arrays import row_blocks
 from cuspfa.data.checks import check_rows
+from cuspfa.data.sums import Sums
 from cuspfa.errors import DataError
 
 LARGEST_CHECKED = 2000
@@ -64,7 +66,7 @@ class Moments:
             )
         if not (np.all(np.isfinite(self.mean)) and np.all(np.isfinite(self.cross_products))):
             raise DataError("Moments must be finite; are there NaN, or values above 1e150?")
-        if np.any(np.abs(self.cross_products - self.cross_products.T) > 1e-8 * self._size()):
+        if self._is_lopsided():
             raise must_be("cross_products", "symmetric", "a matrix that is not")
         if self.names is not None:
             object.__setattr__(self, "names", _names(self.names, p))
@@ -73,6 +75,17 @@ class Moments:
     def covariance(self) -> Array:
         """The sample covariance, divisor n − 1."""
         return self.cross_products / max(self.n - 1, 1)
+
+    def _is_lopsided(self) -> bool:
+        """Is it not symmetric? By blocks of rows, for p×p may be all the memory there is."""
+        root = np.sqrt(np.abs(np.diag(self.cross_products)))
+        for first in range(0, len(root), 256):
+            rows, columns = self.cross_products[first : first + 256], self.cross_products.T
+            apart = np.abs(rows - columns[first : first + 256])
+            allowed = 1e-8 * np.outer(root[first : first + 256], root) + np.finfo(float).tiny
+            if np.any(apart > allowed):
+                return True
+        return False
 
     def _size(self) -> Array:
         root = np.sqrt(np.abs(np.diag(self.cross_products)))
@@ -109,19 +122,31 @@ class Moments:
     @classmethod
     def from_checked_rows(cls, rows: Any, names: list[str] | None = None) -> Self:
         """The same for an array that is known to be finite and dense."""
-        n, p = 0, rows.shape[1]
-        mean, cross = np.zeros(p), np.zeros((p, p))
+        sums = Sums(rows.shape[1])
         for block in row_blocks(rows):
-            size = len(block)
-            block_mean = block.mean(axis=0)
-            centred = block - block_mean
-            shift = block_mean - mean
-            cross += centred.T @ centred
-            if n:
-                cross += np.outer(shift, shift * (n * size / (n + size)))
-            mean = mean + shift * (size / (n + size))
-            n += size
-        return cls(n, mean, cross, names)
+            sums.add(block)
+        return cls(sums.n, sums.mean, sums.cross, names)
+
+    @classmethod
+    def from_stream(cls, data: Any) -> Moments:
+        """Sum up rows that are not in memory, in one pass.
+
+        Parameters
+        ----------
+        data : Stream, or what one can be made of
+            A path, a folder, an iterator of batches, ...
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from cuspfa import Moments
+        >>> rng = np.random.default_rng(0)
+        >>> Moments.from_stream(rng.normal(size=(1000, 3)) for _ in range(5)).n
+        5000
+        """
+        from cuspfa.data.streams import as_stream, moments_of  # which need Moments
+
+        return moments_of(as_stream(data))
 
     @classmethod
     def from_covariance(
@@ -160,6 +185,41 @@ class Moments:
         if np.any(np.abs(r) > 1 + 1e-6):
             raise DataError("correlation must have entries between -1 and 1.")
         return cls(n, np.zeros(len(r)), _positive_definite("correlation", r) * (n - 1), names)
+
+    def save(self, path: Any) -> None:
+        """Write to a file, whole or not at all, without pickle.
+
+        Sites can so exchange sufficient statistics instead of rows: each saves its own, one loads
+        all and adds them up. A warning says so if they are of so few rows that these may be found
+        out. Moments of nearly the same rows reveal the rows by which they differ, and a column in
+        which one row alone differs gives away that row: see docs/large_data.md.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            The file.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> import numpy as np
+        >>> from cuspfa import Moments
+        >>> rng = np.random.default_rng(0)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     for site in ("north", "south"):
+        ...         rows = rng.normal(size=(100, 3))
+        ...         Moments.from_rows(rows).save(Path(folder) / f"{site}.moments")
+        ...     parts = [Moments.load(path) for path in sorted(Path(folder).iterdir())]
+        >>> (parts[0] + parts[1]).n
+        200
+        """
+        moment_files.save(self.n, self.mean, self.cross_products, self.names, path)
+
+    @classmethod
+    def load(cls, path: Any) -> Self:
+        """Read what `save` wrote; a file that is damaged or of another kind is a FileError."""
+        return cls(**moment_files.load(path))
 
     def __add__(self, other: Moments) -> Moments:
         if not isinstance(other, Moments):

@@ -1,7 +1,7 @@
 """Fitted posteriors as files: one zip of JSON and npy, without pickle.
 
 What is said of a posterior in `fit.json` and which arrays follow is here; the bytes of the file are
-in `archive.py`, the checks of single values in `json_kinds.py`.
+in `_archive.py`, the checks of single values in `_json_kinds.py`.
 
 Every later version of the format will begin with `fit.json`, not compressed, and a version in it.
 """
@@ -17,6 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from cuspfa import _archive as archive
+from cuspfa import _json_kinds as json_kinds
+from cuspfa._archive import CONTENT, LARGEST, LARGEST_CONTENT
 from cuspfa._checks import must_be
 from cuspfa._types import Array
 from cuspfa._whole_file import check_writable, replacing
@@ -24,8 +27,7 @@ from cuspfa.blocks import Loadings, LoadingsLaw, Noise
 from cuspfa.blocks_holes import HoleLoadings
 from cuspfa.data.arrays import RotatedRows
 from cuspfa.errors import FileError, InputError
-from cuspfa.posterior import archive, json_kinds, plausible
-from cuspfa.posterior.archive import CONTENT, LARGEST, LARGEST_CONTENT
+from cuspfa.posterior import plausible
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.record import FitRecord, SearchEntry
 from cuspfa.posterior.sampled import SampledPosterior

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from cuspfa import _json_kinds as json_kinds
 from cuspfa._types import Array
 from cuspfa.data.arrays import RotatedRows
 from cuspfa.errors import FileError
-from cuspfa.posterior import files, json_kinds, plausible
+from cuspfa.posterior import files, plausible
 from cuspfa.posterior.sampled import SampledPosterior
 
 KINDS: dict[str, json_kinds.Kind] = {

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from cuspfa._archive import short
 from cuspfa.errors import FileError
-from cuspfa.posterior.archive import short
 
 MOST = 1 << 48
 """The largest whole number."""

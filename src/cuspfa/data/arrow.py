@@ -1,0 +1,226 @@
+"""Tables in files that pyarrow reads: Parquet, Feather (Arrow IPC), CSV and TSV."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cuspfa._packages import needed
+from cuspfa.data.block import Block
+from cuspfa.data.checks import check_columns
+from cuspfa.errors import DataError
+
+SUFFIXES = (".parquet", ".pq", ".feather", ".arrow", ".ipc", ".csv", ".tsv")
+_SEPARATORS = ",;\t|"
+
+
+class ArrowFiles:
+    """Files of one kind whose columns are the same, by name, in any order."""
+
+    again = True
+
+    def __init__(self, files: list[Path], kind: str, columns: Any) -> None:
+        self.files = files
+        self.form = _form(kind)
+        first = self._known(files[0])
+        if not first:
+            raise DataError(f"{str(files[0])!r} has no columns.")
+        names = list(first)
+        if columns is not None:
+            names = [names[j] for j in check_columns(columns, len(names), names)]
+        self.names: list[str] | None = names
+        self.n_columns = len(names)
+        for file in files:
+            self._check_same(file, first if file is files[0] else self._known(file))
+        rows = [self.form.count(file) for file in files]
+        self.n_rows: int | None = None if None in rows else sum(filter(None, rows))
+
+    def _known(self, file: Path) -> dict[str, Any]:
+        with _readable(file):
+            names, types = self.form.schema(file)
+        (most, times), *_ = Counter(names).most_common(1) or [("", 0)]
+        if times > 1:
+            raise DataError(f"{str(file)!r} has {times} columns called {most!r}. Rename them.")
+        return dict(zip(names, types, strict=True))
+
+    def _check_same(self, file: Path, known: dict[str, Any]) -> None:
+        assert self.names is not None
+        missing = [name for name in self.names if name not in known]
+        if missing:
+            shown = ", ".join(repr(name) for name in missing[:5])
+            more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+            raise DataError(
+                f"{str(file)!r} has no column {shown}{more}, which {str(self.files[0])!r} has. All "
+                "files must have the same columns."
+            )
+        for name in self.names:
+            if not _is_number(known[name]):
+                raise DataError(
+                    f"{str(file)!r}: column {name!r} has type {known[name]}, which is not numeric. "
+                    "Leave it out, by columns=[...] of Stream, or turn it into numbers."
+                )
+
+    def blocks(self, size: int, dtype: Any) -> Iterator[Block]:
+        """Batches of the files, put together where they are small."""
+        assert self.names is not None
+        for file in self.files:
+            # Columns are contiguous, as they are in the file: no time is lost in turning them.
+            filled, first = 0, 0
+            room = np.empty((self.n_columns, size), dtype)
+            with _readable(file):
+                for batch in self.form.batches(file, self.names, size):
+                    done = 0
+                    while done < len(batch):
+                        part = batch.slice(done, min(size - filled, len(batch) - done))
+                        _fill(room[:, filled : filled + len(part)], part, self.names)
+                        done, filled = done + len(part), filled + len(part)
+                        if filled == size:
+                            yield Block(room.T, str(file), first)
+                            first, filled = first + size, 0
+                            room = np.empty((self.n_columns, size), dtype)
+                if filled:
+                    yield Block(room[:, :filled].T, str(file), first)
+
+
+def _fill(room: Any, batch: Any, names: list[str]) -> None:
+    places = {name: j for j, name in enumerate(batch.schema.names)}
+    for target, name in zip(room, names, strict=True):
+        column = batch.column(places[name])
+        kind = str(column.type)
+        if kind == "bool":
+            column = column.cast("int8")
+        elif kind.startswith("decimal") or kind == "null":
+            column = column.cast("float64")
+        target[:] = column.to_numpy(zero_copy_only=False)
+
+
+def _is_number(kind: Any) -> bool:
+    word = str(kind)
+    return word.startswith(("int", "uint", "float", "double", "halffloat", "bool", "decimal")) or (
+        word == "null"
+    )
+
+
+@contextmanager
+def _readable(file: Path) -> Iterator[None]:
+    """Pyarrow's errors in our words, with the file."""
+    try:
+        yield
+    except DataError:
+        raise
+    except (ValueError, OSError, EOFError) as error:  # pyarrow's own are kinds of these
+        raise DataError(f"{str(file)!r} cannot be read, or is damaged: {error}") from error
+
+
+# --- the three forms ---------------------------------------------------------------------------
+
+
+class _Parquet:
+    def __init__(self) -> None:
+        self.module = needed("pyarrow.parquet", "Reading Parquet files", "files")
+
+    def _open(self, file: Path) -> Any:
+        return self.module.ParquetFile(file, memory_map=True, pre_buffer=False)
+
+    def schema(self, file: Path) -> tuple[list[str], list[Any]]:
+        with self._open(file) as opened:
+            found = opened.schema_arrow
+            return found.names, found.types
+
+    def count(self, file: Path) -> int | None:
+        with self._open(file) as opened:
+            return int(opened.metadata.num_rows)
+
+    def batches(self, file: Path, names: list[str], size: int) -> Iterator[Any]:
+        with self._open(file) as opened:
+            yield from opened.iter_batches(size, columns=names, use_threads=False)
+
+
+class _Feather:
+    def __init__(self) -> None:
+        self.module = needed("pyarrow", "Reading Feather files", "files")
+        needed("pyarrow.ipc", "Reading Feather files", "files")
+
+    def _open(self, file: Path) -> Any:
+        return self.module.ipc.open_file(self.module.memory_map(str(file)))
+
+    def schema(self, file: Path) -> tuple[list[str], list[Any]]:
+        found = self._open(file).schema
+        return found.names, found.types
+
+    def count(self, file: Path) -> int | None:
+        opened = self._open(file)
+        if not hasattr(opened, "count_rows"):
+            return None
+        return int(opened.count_rows())
+
+    def batches(self, file: Path, names: list[str], size: int) -> Iterator[Any]:
+        opened = self._open(file)
+        for number in range(opened.num_record_batches):
+            yield opened.get_batch(number)
+
+
+class _Text:
+    def __init__(self) -> None:
+        self.module = needed("pyarrow.csv", "Reading CSV files by blocks", "files")
+
+    def _open(self, file: Path, types: dict[str, Any] | None = None) -> Any:
+        csv = self.module
+        return csv.open_csv(
+            file,
+            # One thread, so that an error can say in which row it is.
+            read_options=csv.ReadOptions(use_threads=False, block_size=1 << 22),
+            parse_options=csv.ParseOptions(delimiter=_separator(file)),
+            convert_options=csv.ConvertOptions(
+                column_types=types or {}, include_columns=list(types or {})
+            ),
+        )
+
+    def schema(self, file: Path) -> tuple[list[str], list[Any]]:
+        with self._open(file) as opened:
+            found = opened.schema
+        names = list(found.names)
+        if names and all(map(_like_a_number, names)):
+            raise DataError(
+                f"{str(file)!r} begins with a row of numbers instead of the columns' names. Give "
+                "it a header."
+            )
+        return names, list(found.types)
+
+    def count(self, file: Path) -> int | None:
+        return None
+
+    def batches(self, file: Path, names: list[str], size: int) -> Iterator[Any]:
+        # Types are guessed from the first rows; whole numbers may go on as others.
+        known = dict(zip(*self.schema(file), strict=True))
+        types = {name: "bool" if str(known[name]) == "bool" else "float64" for name in names}
+        with self._open(file, types) as opened:
+            yield from opened
+
+
+def _form(kind: str) -> _Parquet | _Feather | _Text:
+    if kind in (".parquet", ".pq"):
+        return _Parquet()
+    return _Feather() if kind in (".feather", ".arrow", ".ipc") else _Text()
+
+
+def _separator(file: Path) -> str:
+    """The one that is in the first line most often."""
+    pyarrow = needed("pyarrow", "Reading CSV files by blocks", "files")
+    with pyarrow.input_stream(str(file), compression="detect") as stream:
+        head = stream.read(1 << 16).splitlines()
+    first = head[0].decode("utf-8", "replace") if head else ""
+    return max(_SEPARATORS, key=first.count)
+
+
+def _like_a_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,31 @@
+"""Some rows, and where they are from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol
+
+
+class Block(NamedTuple):
+    """Some rows, and where they are from."""
+
+    rows: Any
+    """(m, p) dense, float64 or float32, in either order; NaN where there is a hole."""
+    place: str
+    """Name of the file, or what else they are from."""
+    first: int
+    """Number of the first row there."""
+
+
+class Reader(Protocol):
+    """Blocks of rows, in their order."""
+
+    names: list[str] | None
+    n_columns: int
+    n_rows: int | None
+    """None if it is not known before all are read."""
+    again: bool
+    """Can it be read more than once?"""
+
+    def blocks(self, size: int, dtype: Any) -> Iterator[Block]:
+        """Blocks of at most `size` rows."""

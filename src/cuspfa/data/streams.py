@@ -1,0 +1,326 @@
+"""One pass over rows that are not in memory: a thread reads ahead while blocks are multiplied."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cuspfa._checks import must_be, one_of, whole
+from cuspfa._types import Array
+from cuspfa.data.arrays import BLOCK
+from cuspfa.data.batches import Slices, open_reader
+from cuspfa.data.block import Block
+from cuspfa.data.mapped import Mapped
+from cuspfa.data.memory import allowed_bytes, check_fits, in_words
+from cuspfa.data.moments import Moments
+from cuspfa.data.names import column_label
+from cuspfa.data.sums import Sums
+from cuspfa.errors import DataError
+
+AHEAD = 2
+"""Blocks that are read before they are asked for."""
+BLOCKS_HELD = AHEAD + 4
+"""In all: being read, read ahead, being summed, centred, and what the reader itself holds."""
+SQUARES_HELD = 4
+"""p×p matrices of float64 while sums are made and become a source."""
+MIN_ROWS = 256
+"""Rows of a block of very wide rows: with fewer, adding up p×p numbers would be all the work."""
+MAP_SHARE = 0.25
+"""A wide map is copied, which makes cycles quicker, if that takes no more of the memory allowed."""
+
+
+class Progress(NamedTuple):
+    """How far a pass has come."""
+
+    rows: int
+    """Read so far."""
+    n_rows: int | None
+    """In all, if that is known."""
+    rows_per_second: float
+    seconds_left: float | None
+
+
+class Plan(NamedTuple):
+    """What a fit of a stream will take, known before a row is read."""
+
+    n_rows: int | None
+    n_columns: int
+    how: str
+    """"sums" (one pass), "map" (rows stay in their file) or "rows" (they are copied)."""
+    memory: int
+    """Bytes."""
+    allowed: int | None
+    """Bytes that may be taken; None if nobody knows."""
+
+    def __str__(self) -> str:
+        size = "rows" if self.n_rows is None else f"{self.n_rows:,} rows"
+        does = {
+            "sums": "summed up in one pass",
+            "map": "left in the file and read in every cycle",
+            "rows": "copied into memory",
+        }[self.how]
+        of = "" if self.allowed is None else f" of {in_words(self.allowed)}"
+        return f"{size}, {self.n_columns:,} columns, {does}: about {in_words(self.memory)}{of}"
+
+
+class HoleError(DataError):
+    """A value is missing, in rows that are read once."""
+
+
+class Stream:
+    """Rows that are read block by block: `fit` takes one, or makes one of a path.
+
+    Parameters
+    ----------
+    data : path, list of paths, array on disk or iterator
+        A file or folder of Parquet, Feather, CSV, TSV (`cuspfa[files]`), npy, Zarr or h5ad; a
+        `numpy.memmap`, h5py or Zarr array; an AnnData object backed by a file; or an iterator of
+        batches, each an array, sparse matrix or data frame, which can be read once.
+    columns : None, or names, indices, slice or mask
+        The columns to read. None means all.
+    memory_limit : None, int or str, default=None
+        What may be taken, in bytes or as text such as "4GB". None means 80 % of what is free. A
+        fit that would take more is refused before a row is read.
+    dtype : "float64" or "float32", default="float64"
+        With "float32" blocks are multiplied in single precision, twice as fast, and added up in
+        double: seven digits of each block are kept, all are of the sums.
+    batch_rows : int or None, default=None
+        Rows of a block. None means about 16 MB.
+    progress : callable or None, default=None
+        Called with a `Progress` at the start and after each block.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from cuspfa import CuspFactorAnalysis, Stream, datasets
+    >>> X = datasets.simulate(2000, 10, 2, random_state=1).X
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.save(Path(folder) / "rows.npy", X)
+    ...     rows = Stream(Path(folder) / "rows.npy", memory_limit="100MB")
+    ...     rows.n_rows, CuspFactorAnalysis().fit(rows).n_factors_
+    (2000, 2)
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        *,
+        columns: Any = None,
+        memory_limit: int | str | None = None,
+        dtype: str = "float64",
+        batch_rows: int | None = None,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> None:
+        self.dtype = np.dtype(one_of("dtype", dtype, ("float64", "float32")))
+        self.allowed = allowed_bytes(memory_limit)
+        if progress is not None and not callable(progress):
+            raise must_be("progress", "a function or None", progress)
+        self.progress = progress
+        self.reader = open_reader(data, columns)
+        self.batch_rows = _block_rows(batch_rows, self.n_columns)
+
+    @property
+    def names(self) -> list[str] | None:
+        """Of the columns, if they have any."""
+        return self.reader.names
+
+    @property
+    def n_columns(self) -> int:
+        """How many are read."""
+        return self.reader.n_columns
+
+    @property
+    def n_rows(self) -> int | None:
+        """In all; None for text and iterators, whose rows nobody has counted."""
+        return self.reader.n_rows
+
+    def plan(self) -> Plan:
+        """What a fit will take.
+
+        Where the number of rows is not known it is taken to be above that of the columns.
+        """
+        n, p = self.n_rows, self.n_columns
+        blocks = BLOCKS_HELD * min(self.batch_rows, n or self.batch_rows) * p * self.dtype.itemsize
+        if n is None or n >= p:
+            return Plan(n, p, "sums", SQUARES_HELD * 8 * p * p + blocks, self.allowed)
+        copy = 2 * 8 * n * p  # the rows, and the same centred and scaled
+        if self.can_be_mapped and self.allowed is not None and copy > MAP_SHARE * self.allowed:
+            return Plan(n, p, "map", Mapped.memory(n, p), self.allowed)
+        return Plan(n, p, "rows", copy + blocks, self.allowed)
+
+    @property
+    def can_be_mapped(self) -> bool:
+        """Is it one array, of which any part can be read at any time?"""
+        return isinstance(self.reader, Slices) and self.reader.is_one_array
+
+    def blocks(self, *, holes: bool = False) -> Iterator[Block]:
+        """Blocks of rows, read ahead in a thread; a value that is no number is an error."""
+        began, rows = time.perf_counter(), 0
+        self._tell(began, rows)
+        for block in _read_ahead(self._checked(holes), AHEAD):
+            yield block
+            rows += len(block.rows)
+            self._tell(began, rows)
+
+    def _checked(self, holes: bool) -> Iterator[Block]:
+        for block in self.reader.blocks(self.batch_rows, self.dtype):
+            with np.errstate(over="ignore", invalid="ignore"):
+                fine = bool(np.isfinite(block.rows.sum()))
+            if not fine:
+                _check_block(block, self.names, holes)
+            yield block
+
+    def _tell(self, began: float, rows: int) -> None:
+        if self.progress is not None:
+            speed = rows / max(time.perf_counter() - began, 1e-9)
+            left = (self.n_rows - rows) / speed if self.n_rows is not None and rows else None
+            self.progress(Progress(rows, self.n_rows, speed, left))
+
+
+def moments_of(stream: Stream) -> Moments:
+    """Count, means and cross-products, in one pass."""
+    _check_squares(stream)
+    sums = Sums(stream.n_columns)
+    for block in stream.blocks():
+        sums.add(block.rows)
+    return _as_moments(sums, stream)
+
+
+def read(stream: Stream) -> Moments | Mapped | Array:
+    """Sums for n ≥ p; otherwise a map of the rows, or the rows themselves, where they fit.
+
+    Rows are held until there are as many as columns, for until then they are smaller than p×p.
+    """
+    p, plan = stream.n_columns, stream.plan()
+    if plan.how == "map":
+        check_fits(plan.memory, plan.allowed, str(plan), "Give it more, or fewer columns.")
+        assert isinstance(stream.reader, Slices)
+        return Mapped.of(stream.reader, stream.names, _check_block)
+    if plan.how == "rows":
+        check_fits(plan.memory, plan.allowed, str(plan), "Write the rows as one npy file instead.")
+    if stream.n_rows is not None and stream.n_rows >= p:
+        return moments_of(stream)
+    sums: Sums | None = None
+    held: list[Array] = []
+    rows = 0
+    for block in stream.blocks():
+        rows += len(block.rows)
+        if sums is None:
+            held.append(np.asarray(block.rows))
+            _check_held(rows, stream)
+        if rows >= p and held:
+            _check_squares(stream)
+            sums = Sums(p)
+            while held:
+                sums.add(held.pop(0))
+        elif sums is not None:
+            sums.add(block.rows)
+    if sums is not None:
+        return _as_moments(sums, stream)
+    return np.concatenate(held) if held else np.zeros((0, p))
+
+
+def gather(stream: Stream, *, holes: bool = False) -> Array:
+    """All rows as one array."""
+    return np.concatenate([block.rows for block in stream.blocks(holes=holes)])
+
+
+def _as_moments(sums: Sums, stream: Stream) -> Moments:
+    if sums.n < 2:
+        raise DataError(f"Found {sums.n} row(s) while a minimum of 2 is required.")
+    with np.errstate(over="ignore", invalid="ignore"):
+        return Moments(sums.n, sums.mean, sums.cross, stream.names)
+
+
+def _block_rows(given: int | None, p: int) -> int:
+    if given is not None:
+        return whole("batch_rows", given, 1)
+    return max(BLOCK // max(p, 1), MIN_ROWS)
+
+
+def _check_squares(stream: Stream) -> None:
+    p = stream.n_columns
+    needed = SQUARES_HELD * 8 * p * p + BLOCKS_HELD * stream.batch_rows * p * stream.dtype.itemsize
+    check_fits(
+        needed,
+        stream.allowed,
+        f"A fit to {p:,} columns by their cross-products",
+        "Use fewer columns, a smaller batch_rows, or a machine with more memory.",
+    )
+
+
+def _check_held(rows: int, stream: Stream) -> None:
+    check_fits(
+        2 * 8 * rows * stream.n_columns,
+        stream.allowed,
+        f"Holding {rows:,} rows of {stream.n_columns:,} columns, more columns than rows so far,",
+        "Write the rows as one npy file and give its path: it is read from where it is.",
+    )
+
+
+def _check_block(block: Block, names: list[str] | None, holes: bool = False) -> None:
+    """Name the first value that is no number."""
+    wrong = np.isinf(block.rows) if holes else ~np.isfinite(block.rows)
+    if not wrong.any():
+        return  # a sum too large for a number, of values that are not
+    row, column = (int(one) for one in np.argwhere(wrong)[0])
+    missing = bool(np.isnan(block.rows[row, column]))
+    kind = HoleError if missing else DataError
+    raise kind(
+        f"{block.place}: {column_label(column, names)} has {'NaN' if missing else 'infinity'} in "
+        f"row {block.first + row}, counted from 0. Drop such rows or columns, or fill the holes."
+    )
+
+
+# --- a thread that reads ahead -----------------------------------------------------------------
+
+
+class _Failed(NamedTuple):
+    error: BaseException
+
+
+def _read_ahead(blocks: Iterator[Block], ahead: int) -> Iterator[Block]:
+    """The same blocks, read in a thread; its errors are the caller's."""
+    ready: queue.Queue[Block | _Failed | None] = queue.Queue(ahead)
+    stop = threading.Event()
+
+    def put(one: Block | _Failed | None) -> bool:
+        while not stop.is_set():
+            try:
+                ready.put(one, timeout=0.1)
+                return True
+            except queue.Full:
+                continue
+        return False
+
+    def work() -> None:
+        try:
+            for block in blocks:
+                if not put(block):
+                    return
+            put(None)
+        except BaseException as error:
+            put(_Failed(error))
+
+    thread = threading.Thread(target=work, name="cuspfa-reader", daemon=True)
+    thread.start()
+    try:
+        while (found := ready.get()) is not None:
+            if isinstance(found, _Failed):
+                raise found.error
+            yield found
+    finally:
+        stop.set()
+        thread.join()
+
+
+def as_stream(data: Any) -> Stream:
+    """The stream itself, or one over a path or what else can be read by blocks."""
+    return data if isinstance(data, Stream) else Stream(data)
