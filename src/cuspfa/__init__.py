@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from cuspfa.process import CumulativeShrinkage as CumulativeShrinkage
     from cuspfa.rotation import Rotation as Rotation
     from cuspfa.rotation import rotate as rotate
+    from cuspfa.row_files import write_rows as write_rows
     from cuspfa.slabs import GaussianSlab as GaussianSlab
     from cuspfa.slabs import InverseGammaSlab as InverseGammaSlab
     from cuspfa.slabs import LearnedSlab as LearnedSlab
@@ -51,6 +52,7 @@ _HOMES = {
     "misfit": "cuspfa.data_misfit",
     "rotate": "cuspfa.rotation",
     "sensitivity": "cuspfa.prior_sensitivity",
+    "write_rows": "cuspfa.row_files",
 }
 _MODULES = {
     "adequacy": "cuspfa.posterior.adequacy",
@@ -86,6 +88,7 @@ __all__ = [
     "retention",
     "rotate",
     "sensitivity",
+    "write_rows",
 ]
 
 

@@ -21,7 +21,7 @@ from cuspfa._notebook import with_result
 from cuspfa._parameters import check_parameters
 from cuspfa._types import RandomState
 from cuspfa._warn import warn
-from cuspfa.data.away import bring, find_stream
+from cuspfa.data.away import bring, find_away
 from cuspfa.data.checks import check_table, nearly_constant
 from cuspfa.data.complete import Prepared, prepare_moments, prepare_rows
 from cuspfa.data.holes import HoleSource, prepare_holes
@@ -254,11 +254,12 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame (n, p), path, iterator of batches or Stream
+        X : array, sparse matrix or data frame (n, p), path, iterator, Stream or Dask collection
             Numeric data, rows are observations. NaN, null or masked values of dense data are
             missing: they are neither filled nor dropped, and taken as missing at random. Files and
             folders (Parquet, Feather, CSV, TSV, npy, Zarr, h5ad) and iterators are read block by
             block, with memory for a block and p×p numbers; `Stream` has the settings.
+            `dask.array` and `dask.dataframe` are summed up, or held, where they are.
         y : ignored
             For scikit-learn's pipelines.
 
@@ -304,10 +305,10 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
     def _fit_rows(self, X: Any, names: list[str] | None = None) -> Self:
         """`names` are for a matrix that has its names beside it, as in `cuspfa.anndata`."""
         method, scaling = self._check_parameters()
-        stream = find_stream(X)
-        if stream is not None:
-            self._check_n_factors(stream.n_columns, method)
-            brought = bring(stream, scaling=scaling, flat_mean=method.mean == "flat")
+        view = find_away(X)
+        if view is not None:
+            self._check_n_factors(view.n_columns, method)
+            brought = bring(view, scaling=scaling, flat_mean=method.mean == "flat")
             if brought.prepared is not None:
                 return self._fit(brought.prepared, method, brought.names)
             X, names = brought.rows, brought.names

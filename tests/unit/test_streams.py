@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from cuspfa import CuspFactorAnalysis, Moments, Stream, datasets
+from cuspfa import CuspFactorAnalysis, Moments, Stream, datasets, write_rows
 from cuspfa.data import batches, mapped, memory, streams
 from cuspfa.data.sums import Sums
 from cuspfa.errors import DataError, FileError, InputError
@@ -118,7 +119,7 @@ def test_some_columns(rows, tmp_path):
         chosen = [5, 1, 2, 7] if kind == ".npy" else [NAMES[j] for j in (5, 1, 2, 7)]
         moments = Moments.from_stream(Stream(path, columns=chosen))
         assert_allclose(moments.covariance, np.cov(rows[:, [5, 1, 2, 7]].T), rtol=1e-9)
-    with pytest.raises(InputError, match="columns must be among the fitted ones. Got 'none'"):
+    with pytest.raises(InputError, match="rows.parquet' has no column 'none'"):
         Stream(tmp_path / "rows.parquet", columns=["none"])
 
 
@@ -480,3 +481,101 @@ def test_a_disk_that_fills_leaves_nothing(tmp_path):
     assert done.stdout.startswith("refused")
     assert os.listdir(tmp_path) == ["site"]
     assert path.read_text() == "old"
+
+
+# --- holes -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [".parquet", ".csv", ".npy"])
+def test_holes_go_to_the_engine_for_them_if_they_fit(kind, rows, tmp_path):
+    broken = rows[:300].copy()
+    broken[np.random.default_rng(1).random(broken.shape) < 0.03] = np.nan
+    broken[:100] = rows[:100]
+    path = write(kind, broken, tmp_path / f"rows{kind}")
+    model = CuspFactorAnalysis(n_factors=2).fit(Stream(path, batch_rows=50))
+    reference = CuspFactorAnalysis(n_factors=2).fit(broken)
+    assert_allclose(model.get_covariance(), reference.get_covariance(), rtol=1e-8)
+    row, column = np.argwhere(np.isnan(broken))[0]
+    with pytest.raises(
+        DataError, match=f"rows{kind}: .*{column}.* NaN in row {row},.*may be taken"
+    ):
+        CuspFactorAnalysis().fit(Stream(path, batch_rows=5, memory_limit="20kB"))
+    batches_of = (broken[i : i + 100] for i in range(0, 300, 100))
+    with pytest.raises(DataError, match="batch 1: .*an iterator gives them once"):
+        CuspFactorAnalysis().fit(batches_of)
+
+
+# --- what is written as it is made -------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def named(rows):
+    return CuspFactorAnalysis(n_factors=2).fit(pd.DataFrame(rows, columns=NAMES))
+
+
+@pytest.mark.parametrize("what", ["transform", "score_samples", "impute"])
+@pytest.mark.parametrize("kind", [".parquet", ".csv", ".npy"])
+def test_rows_are_written_block_by_block(what, kind, rows, named, fitted, tmp_path):
+    broken = rows.copy()
+    broken[5, 2] = broken[1100, 7] = np.nan
+    model = fitted if kind == ".npy" else named
+    if kind == ".npy":
+        data = Stream(write(kind, broken, tmp_path / "rows.npy"), batch_rows=111)
+    else:  # with a column of text, and in another order
+        frame = pd.DataFrame(broken[:, ::-1], columns=NAMES[::-1])
+        frame.insert(2, "name", "x")
+        data = tmp_path / f"rows{kind}"
+        frame.to_csv(data, index=False) if kind == ".csv" else frame.to_parquet(data)
+    done = write_rows(model, what, data, tmp_path / "out.parquet")
+    assert done == 1200
+    found = pd.read_parquet(tmp_path / "out.parquet")
+    expected = np.asarray(getattr(fitted, what)(broken)).reshape(1200, -1)
+    assert_allclose(found.to_numpy(), expected, rtol=1e-9, atol=1e-12)
+    columns = {
+        "transform": ["factor1", "factor2"],
+        "score_samples": ["log_density"],
+        "impute": [f"x{j}" for j in range(1, 9)] if kind == ".npy" else NAMES,
+    }
+    assert found.columns.tolist() == columns[what]
+    write_rows(model, what, data, str(tmp_path / "out.csv"))
+    assert_allclose(pd.read_csv(tmp_path / "out.csv").to_numpy(), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_what_cannot_be_written_leaves_nothing(rows, named, fitted, tmp_path):
+    good = write(".parquet", rows, tmp_path / "rows.parquet")
+    broken = rows.copy()
+    broken[1000, 1] = np.inf
+    bad = write(".npy", broken, tmp_path / "bad.npy")
+    (tmp_path / "out.csv").write_text("old")
+    few = write(".parquet", rows[:, :3], tmp_path / "few.parquet", NAMES[:3])
+    before, out = sorted(os.listdir(tmp_path)), tmp_path / "out.csv"
+    for call, message in (
+        (lambda: write_rows(fitted, "transform", Stream(bad, batch_rows=99), out), "row 1000"),
+        (lambda: write_rows(named, "transform", few, out), "few.parquet' has no column 'item 3'"),
+        (lambda: write_rows(named, "transform", good, good), "is read, and would be lost"),
+        (lambda: write_rows(named, "predict", good, out), "what must be one of"),
+        (lambda: write_rows(named, "impute", good, tmp_path / "a.xlsx"), "ends in .parquet"),
+        (lambda: write_rows(named, "impute", good, 3), "path must be a text"),
+        (lambda: write_rows(3, "impute", good, out), "model must be"),
+    ):
+        with pytest.raises(InputError, match=message):
+            call()
+        assert sorted(os.listdir(tmp_path)) == before
+    assert (tmp_path / "out.csv").read_text() == "old"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs limits of file size")
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+def test_a_disk_that_fills_while_rows_are_written(suffix, rows, fitted, tmp_path):
+    resource = pytest.importorskip("resource", reason="not on Windows")
+    path = write(".npy", rows, tmp_path / "rows.npy")
+    old = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, old[1]))
+    try:
+        with pytest.raises(OSError, match="large|File"):
+            write_rows(fitted, "impute", Stream(path, batch_rows=50), tmp_path / f"out{suffix}")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert os.listdir(tmp_path) == ["rows.npy"]

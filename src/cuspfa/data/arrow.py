@@ -32,6 +32,7 @@ class ArrowFiles:
             raise DataError(f"{str(files[0])!r} has no columns.")
         names = list(first)
         if columns is not None:
+            _check_there(files[0], columns, first)
             names = [names[j] for j in check_columns(columns, len(names), names)]
         self.names: list[str] | None = names
         self.n_columns = len(names)
@@ -85,6 +86,14 @@ class ArrowFiles:
                             room = np.empty((self.n_columns, size), dtype)
                 if filled:
                     yield Block(room[:, :filled].T, str(file), first)
+
+
+def _check_there(file: Path, columns: Any, known: dict[str, Any]) -> None:
+    given = [columns] if isinstance(columns, str) else columns
+    if isinstance(given, (list, tuple)):
+        missing = [name for name in given if isinstance(name, str) and name not in known]
+        if missing:
+            raise DataError(f"{str(file)!r} has no column {missing[0]!r}.")
 
 
 def _fill(room: Any, batch: Any, names: list[str]) -> None:

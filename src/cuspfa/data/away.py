@@ -1,4 +1,4 @@
-"""Data that are not in memory, on the way to a source: files, iterators, memory maps."""
+"""Data that are not in memory, on the way to a source: files, iterators, maps, Dask."""
 
 from __future__ import annotations
 
@@ -7,13 +7,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cuspfa._types import Array
-from cuspfa.data.batches import is_out_of_core
+from cuspfa.data.batches import Slices, is_out_of_core
 from cuspfa.data.complete import Prepared, column_scale, counted_rows, prepare_moments
+from cuspfa.data.distributed import (
+    DaskRows,
+    DistributedColumns,
+    OnWorkers,
+    client_of,
+    columns_on_workers,
+    is_dask,
+)
+from cuspfa.data.distributed import moments_of as dask_moments
 from cuspfa.data.mapped import Mapped, MappedMatrix
+from cuspfa.data.memory import in_words
 from cuspfa.data.moments import Moments
 from cuspfa.data.names import column_label
-from cuspfa.data.source import CompleteSource
-from cuspfa.data.streams import Stream, as_stream, read
+from cuspfa.data.source import CompleteMatrix, CompleteSource
+from cuspfa.data.streams import HoleError, Stream, as_stream, check_block, read
 from cuspfa.errors import DataError
 
 
@@ -25,37 +35,89 @@ class Brought(NamedTuple):
     names: list[str] | None
 
 
-def find_stream(data: Any) -> Stream | None:
-    """A stream over data that are not in memory; None for those that are."""
+def find_away(data: Any) -> Stream | DaskRows | None:
+    """A view of data that are not in memory; None for those that are."""
     if isinstance(data, Stream) or is_out_of_core(data):
         return as_stream(data)
-    return None
+    return DaskRows(data) if is_dask(data) else None
 
 
-def bring(stream: Stream, *, scaling: str, flat_mean: bool) -> Brought:
-    """Read a stream as its shape and the memory allow."""
-    found = read(stream)
+def bring(view: Stream | DaskRows, *, scaling: str, flat_mean: bool) -> Brought:
+    """Read them as their shape and the memory allow."""
+    found: Moments | Mapped | OnWorkers | Array
+    try:
+        found = read(view) if isinstance(view, Stream) else _compute(view)
+    except HoleError as error:
+        found = _with_holes(view, error)
+    if isinstance(found, np.ndarray):
+        return Brought(None, found, view.names)
     if isinstance(found, Moments):
         found.check_usable()
         prepared = prepare_moments(found, scaling=scaling, flat_mean=flat_mean)
-        return Brought(prepared, None, stream.names)
-    if isinstance(found, Mapped):
-        return Brought(_prepare_mapped(found, stream, scaling, flat_mean), None, stream.names)
-    return Brought(None, found, stream.names)
+    else:
+        prepared = _prepare_wide(found, view.names, scaling, flat_mean)
+    return Brought(prepared, None, view.names)
 
 
-def _prepare_mapped(found: Mapped, stream: Stream, scaling: str, flat_mean: bool) -> Prepared:
-    n, _ = found.shape
+def _compute(rows: DaskRows) -> Moments | Mapped | OnWorkers | Array:
+    """What a collection becomes; without a cluster a wide one is an array like others."""
+    if not rows.is_wide:
+        return dask_moments(rows)
+    client, n, p = client_of(), rows.n_rows or 0, rows.n_columns
+    if client is not None:
+        return columns_on_workers(rows, client)
+    if rows.allowed is None or 16 * n * p <= rows.allowed:
+        return np.asarray(rows.array.compute())
+    return Mapped.of(Slices([("dask.array", rows.array)], None, None), rows.names, check_block)
+
+
+HOLES_HELD = 5
+"""Copies of the rows that the engine for missing values holds."""
+
+
+def _with_holes(view: Stream | DaskRows, error: HoleError) -> Array:
+    """All rows: what is missing differs from row to row, so that no sums tell of it."""
+    if isinstance(view, DaskRows):
+        if view.n_rows is None:
+            view.array = view.array.compute_chunk_sizes()
+        _check_holes(view, int(view.array.shape[0]), error)
+        return np.asarray(view.array.compute())
+    if not view.reader.again:
+        raise HoleError(
+            f"{error} A fit to data with holes needs all rows, and an iterator gives them once: "
+            "pass a path, or an array."
+        ) from error
+    held: list[Array] = []
+    rows = view.n_rows or 0
+    for block in view.blocks(holes=True):
+        held.append(np.asarray(block.rows))
+        rows = max(rows, sum(map(len, held)))
+        _check_holes(view, rows, error)
+    return np.concatenate(held)
+
+
+def _check_holes(view: Stream | DaskRows, rows: int, error: HoleError) -> None:
+    needed = HOLES_HELD * 8 * rows * view.n_columns
+    if view.allowed is not None and needed > view.allowed:
+        raise HoleError(
+            f"{error} A fit to data with holes needs all rows in memory: {in_words(needed)} or "
+            f"more, and {in_words(view.allowed)} may be taken (memory_limit)."
+        ) from error
+
+
+def _prepare_wide(
+    found: Mapped | OnWorkers, names: list[str] | None, scaling: str, flat_mean: bool
+) -> Prepared:
+    n = found.n
     constant = found.squares <= n * (1e-12 * found.center) ** 2
     if constant.any():
-        label = column_label(int(np.argmax(constant)), stream.names)
+        label = column_label(int(np.argmax(constant)), names)
         raise DataError(f"{label} is constant (up to rounding error). Drop it.")
-    scale = column_scale(found.squares / (n - 1), scaling)
-    matrix = MappedMatrix(
-        found.thing,
-        found.center,
-        scale,
-        found.squares / scale**2,
-        counted_rows(n, flat_mean),
-    )
+    scale, counted = column_scale(found.squares / (n - 1), scaling), counted_rows(n, flat_mean)
+    matrix: CompleteMatrix
+    if isinstance(found, Mapped):
+        squares = found.squares / scale**2
+        matrix = MappedMatrix(found.thing, found.center, scale, squares, counted)
+    else:
+        matrix = DistributedColumns(found, scale, counted)
     return Prepared(CompleteSource(matrix), found.center, scale, n)

@@ -113,7 +113,7 @@ class Given:
         for batch in self._batches:
             self._number += 1
             try:
-                table = check_rows(batch)
+                table = check_rows(batch, holes=True)
             except DataError as error:
                 raise type(error)(f"batch {self._number}: {error}") from error
             rows = table.rows.toarray() if issparse(table.rows) else table.rows
@@ -179,6 +179,14 @@ def kind_of(path: Path) -> str:
     return suffixes[-1] if suffixes else ""
 
 
+def names_columns(data: Any) -> bool:
+    """Is it a path of files whose columns have names, of which some can be read alone?"""
+    paths = data if isinstance(data, (list, tuple)) else [data]
+    if not paths or not all(isinstance(one, (str, os.PathLike)) for one in paths):
+        return False
+    return kind_of(_files(Path(paths[0]))[0]) in ARROW_SUFFIXES
+
+
 def _of_paths(files: list[Path], columns: Any) -> Reader:
     for file in files:
         if file.is_file() and file.stat().st_size == 0:
@@ -193,7 +201,8 @@ def _of_paths(files: list[Path], columns: Any) -> Reader:
         return Slices([(str(file), _zarr(zarr, file)) for file in files], None, columns)
     if kind == ".h5ad" and len(files) == 1:
         anndata = needed("anndata", "Reading h5ad files", "anndata")
-        return open_reader(_opened(files[0], lambda: anndata.read_h5ad(files[0], backed="r")))
+        opened = _opened(files[0], lambda: anndata.read_h5ad(files[0], backed="r"))
+        return open_reader(opened, columns)
     raise InputError(
         f"{str(files[0])!r} must end in one of {', '.join(SUFFIXES)}, or be a folder of such files."
     )

@@ -37,9 +37,9 @@ class Mapped:
     squares: Array
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
-        return int(self.thing.shape[0]), int(self.thing.shape[1])
+    def n(self) -> int:
+        """Rows."""
+        return int(self.thing.shape[0])
 
     @staticmethod
     def memory(n: int, p: int) -> int:

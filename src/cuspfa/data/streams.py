@@ -124,7 +124,7 @@ class Stream:
             raise must_be("progress", "a function or None", progress)
         self.progress = progress
         self.reader = open_reader(data, columns)
-        self.batch_rows = _block_rows(batch_rows, self.n_columns)
+        self.batch_rows = _block_rows(batch_rows, self.n_columns, self.allowed)
 
     @property
     def names(self) -> list[str] | None:
@@ -147,13 +147,19 @@ class Stream:
         Where the number of rows is not known it is taken to be above that of the columns.
         """
         n, p = self.n_rows, self.n_columns
-        blocks = BLOCKS_HELD * min(self.batch_rows, n or self.batch_rows) * p * self.dtype.itemsize
         if n is None or n >= p:
-            return Plan(n, p, "sums", SQUARES_HELD * 8 * p * p + blocks, self.allowed)
+            return Plan(n, p, "sums", self._for_sums(), self.allowed)
         copy = 2 * 8 * n * p  # the rows, and the same centred and scaled
         if self.can_be_mapped and self.allowed is not None and copy > MAP_SHARE * self.allowed:
             return Plan(n, p, "map", Mapped.memory(n, p), self.allowed)
-        return Plan(n, p, "rows", copy + blocks, self.allowed)
+        return Plan(n, p, "rows", copy + self._for_blocks(), self.allowed)
+
+    def _for_blocks(self) -> int:
+        rows = min(self.batch_rows, self.n_rows or self.batch_rows)
+        return BLOCKS_HELD * rows * self.n_columns * self.dtype.itemsize
+
+    def _for_sums(self) -> int:
+        return SQUARES_HELD * 8 * self.n_columns**2 + self._for_blocks()
 
     @property
     def can_be_mapped(self) -> bool:
@@ -174,7 +180,7 @@ class Stream:
             with np.errstate(over="ignore", invalid="ignore"):
                 fine = bool(np.isfinite(block.rows.sum()))
             if not fine:
-                _check_block(block, self.names, holes)
+                check_block(block, self.names, holes)
             yield block
 
     def _tell(self, began: float, rows: int) -> None:
@@ -190,7 +196,7 @@ def moments_of(stream: Stream) -> Moments:
     sums = Sums(stream.n_columns)
     for block in stream.blocks():
         sums.add(block.rows)
-    return _as_moments(sums, stream)
+    return as_moments(sums, stream.names)
 
 
 def read(stream: Stream) -> Moments | Mapped | Array:
@@ -202,7 +208,7 @@ def read(stream: Stream) -> Moments | Mapped | Array:
     if plan.how == "map":
         check_fits(plan.memory, plan.allowed, str(plan), "Give it more, or fewer columns.")
         assert isinstance(stream.reader, Slices)
-        return Mapped.of(stream.reader, stream.names, _check_block)
+        return Mapped.of(stream.reader, stream.names, check_block)
     if plan.how == "rows":
         check_fits(plan.memory, plan.allowed, str(plan), "Write the rows as one npy file instead.")
     if stream.n_rows is not None and stream.n_rows >= p:
@@ -223,35 +229,31 @@ def read(stream: Stream) -> Moments | Mapped | Array:
         elif sums is not None:
             sums.add(block.rows)
     if sums is not None:
-        return _as_moments(sums, stream)
+        return as_moments(sums, stream.names)
     return np.concatenate(held) if held else np.zeros((0, p))
 
 
-def gather(stream: Stream, *, holes: bool = False) -> Array:
-    """All rows as one array."""
-    return np.concatenate([block.rows for block in stream.blocks(holes=holes)])
-
-
-def _as_moments(sums: Sums, stream: Stream) -> Moments:
+def as_moments(sums: Sums, names: list[str] | None) -> Moments:
+    """Checked, if there are rows enough."""
     if sums.n < 2:
         raise DataError(f"Found {sums.n} row(s) while a minimum of 2 is required.")
     with np.errstate(over="ignore", invalid="ignore"):
-        return Moments(sums.n, sums.mean, sums.cross, stream.names)
+        return Moments(sums.n, sums.mean, sums.cross, names)
 
 
-def _block_rows(given: int | None, p: int) -> int:
+def _block_rows(given: int | None, p: int, allowed: int | None) -> int:
+    """About 16 MB, or less where all blocks together would take a quarter of what is allowed."""
     if given is not None:
         return whole("batch_rows", given, 1)
-    return max(BLOCK // max(p, 1), MIN_ROWS)
+    rows = max(BLOCK // max(p, 1), MIN_ROWS)
+    return rows if allowed is None else max(1, min(rows, allowed // (4 * BLOCKS_HELD * 8 * p)))
 
 
 def _check_squares(stream: Stream) -> None:
-    p = stream.n_columns
-    needed = SQUARES_HELD * 8 * p * p + BLOCKS_HELD * stream.batch_rows * p * stream.dtype.itemsize
     check_fits(
-        needed,
+        stream._for_sums(),
         stream.allowed,
-        f"A fit to {p:,} columns by their cross-products",
+        f"A fit to {stream.n_columns:,} columns by their cross-products",
         "Use fewer columns, a smaller batch_rows, or a machine with more memory.",
     )
 
@@ -265,7 +267,7 @@ def _check_held(rows: int, stream: Stream) -> None:
     )
 
 
-def _check_block(block: Block, names: list[str] | None, holes: bool = False) -> None:
+def check_block(block: Block, names: list[str] | None, holes: bool = False) -> None:
     """Name the first value that is no number."""
     wrong = np.isinf(block.rows) if holes else ~np.isfinite(block.rows)
     if not wrong.any():

@@ -42,6 +42,11 @@ class Sums:
         self.mean += shift * (size / (self.n + size))
         self.n += size
 
+    def alone(self) -> Sums:
+        """Without the room for products, to be sent or kept."""
+        self._product = None
+        return self
+
     def merge(self, other: Sums) -> Sums:
         """Those of both sets of rows, in place of the first."""
         total = self.n + other.n

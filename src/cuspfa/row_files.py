@@ -1,0 +1,136 @@
+"""Scores, densities and filled rows of tables larger than memory, written as they are made."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from cuspfa._checks import must_be, one_of
+from cuspfa._packages import needed
+from cuspfa._types import Array
+from cuspfa._whole_file import check_writable, replacing
+from cuspfa.data.batches import names_columns
+from cuspfa.data.names import check_same_names, check_same_width
+from cuspfa.data.streams import Stream
+from cuspfa.errors import InputError
+from cuspfa.estimator import CuspFactorAnalysis
+
+WHAT = ("transform", "score_samples", "impute")
+SUFFIXES = (".parquet", ".pq", ".csv")
+
+
+def write_rows(model: CuspFactorAnalysis, what: str, data: Any, path: Any) -> int:
+    """What a fitted model says of each row, block by block, into a file.
+
+    The file is whole or not there at all: until the last row is written it has another name, and
+    if anything fails that file is removed and an old one stays. Needs `cuspfa[files]`.
+
+    Parameters
+    ----------
+    model : CuspFactorAnalysis
+        Fitted.
+    what : {"transform", "score_samples", "impute"}
+        Scores, log densities, or rows with their holes filled by expected values.
+    data : path, array on disk, iterator of batches or Stream
+        Rows with the columns of the fit; other columns of files are left alone. Missing values
+        may be there.
+    path : str or os.PathLike
+        The file to write, .parquet or .csv. Its rows are in the order of the data.
+
+    Returns
+    -------
+    int
+        The number of rows written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from cuspfa import CuspFactorAnalysis, datasets, write_rows
+    >>> X = datasets.simulate(2000, 10, 2, random_state=1).X
+    >>> model = CuspFactorAnalysis(n_factors=2).fit(X)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.save(Path(folder) / "rows.npy", X)
+    ...     write_rows(model, "transform", Path(folder) / "rows.npy", Path(folder) / "s.parquet")
+    2000
+    """
+    if not isinstance(model, CuspFactorAnalysis):
+        raise must_be("model", "a CuspFactorAnalysis", type(model).__name__)
+    check_is_fitted(model)
+    one_of("what", what, WHAT)
+    target = _target(path, data)
+    stream = _stream(model, data)
+    names = {
+        "transform": [str(name) for name in model.get_feature_names_out()],
+        "score_samples": ["log_density"],
+        "impute": model._names() or [f"x{j}" for j in range(1, model.n_features_in_ + 1)],
+    }[what]
+    if not names:
+        raise InputError("the model has no factors, so there are no scores.")
+    call, rows = getattr(model, what), 0
+    with replacing(target) as temporary, _writer(temporary, target.suffix, names) as write:
+        for block in stream.blocks(holes=True):
+            found = np.asarray(call(_named(block.rows, stream.names)), dtype=float)
+            write(found.reshape(len(found), -1))
+            rows += len(found)
+    return rows
+
+
+def _target(path: Any, data: Any) -> Path:
+    try:
+        target = Path(os.fsdecode(path))
+    except TypeError:
+        raise must_be("path", "a text or a path", path) from None
+    if target.suffix.lower() not in SUFFIXES:
+        raise must_be("path", f"a name that ends in {', '.join(SUFFIXES)}", str(target))
+    check_writable("path", target)
+    if isinstance(data, (str, os.PathLike)) and target.exists() and target.samefile(data):
+        raise InputError(f"path: {str(target)!r} is read, and would be lost. Choose another name.")
+    return target
+
+
+def _stream(model: CuspFactorAnalysis, data: Any) -> Stream:
+    """With the columns of the fit, in their order."""
+    fitted = model._names()
+    if isinstance(data, Stream):
+        stream = data
+    elif fitted is not None and names_columns(data):
+        stream = Stream(data, columns=fitted)
+    else:
+        stream = Stream(data)
+    own = type(model).__name__
+    check_same_names(own, fitted, stream.names)
+    check_same_width(own, model.n_features_in_, stream.n_columns)
+    return stream
+
+
+def _named(rows: Array, names: list[str] | None) -> Any:
+    if names is None:
+        return rows
+    pyarrow = needed("pyarrow", "Writing by blocks", "files")
+    return pyarrow.table([np.ascontiguousarray(column) for column in rows.T], names=names)
+
+
+@contextmanager
+def _writer(path: Path, suffix: str, names: list[str]) -> Iterator[Any]:
+    """A function that appends rows."""
+    pyarrow = needed("pyarrow", "Writing by blocks", "files")
+    schema = pyarrow.schema([(name, "float64") for name in names])
+    if suffix.lower() == ".csv":
+        opened = needed("pyarrow.csv", "Writing CSV", "files").CSVWriter(path, schema)
+    else:
+        opened = needed("pyarrow.parquet", "Writing Parquet", "files").ParquetWriter(path, schema)
+
+    def write(values: Array) -> None:
+        columns = [np.ascontiguousarray(column) for column in values.T]
+        opened.write_table(pyarrow.table(columns, schema=schema))
+
+    with opened:
+        yield write
