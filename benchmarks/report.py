@@ -30,6 +30,7 @@ ORDER = (
     "defaults",
     "noise",
     "scaling",
+    "large",
 )
 
 

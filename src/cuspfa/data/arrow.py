@@ -72,13 +72,15 @@ class ArrowFiles:
         for file in self.files:
             # Columns are contiguous, as they are in the file: no time is lost in turning them.
             filled, first = 0, 0
+            casts: list[tuple[int, str | None]] | None = None
             room = np.empty((self.n_columns, size), dtype)
             with _readable(file):
                 for batch in self.form.batches(file, self.names, size):
                     done = 0
+                    casts = _casts(batch.schema, self.names) if casts is None else casts
                     while done < len(batch):
                         part = batch.slice(done, min(size - filled, len(batch) - done))
-                        _fill(room[:, filled : filled + len(part)], part, self.names)
+                        _fill(room[:, filled : filled + len(part)], part, casts)
                         done, filled = done + len(part), filled + len(part)
                         if filled == size:
                             yield Block(room.T, str(file), first)
@@ -96,16 +98,23 @@ def _check_there(file: Path, columns: Any, known: dict[str, Any]) -> None:
             raise DataError(f"{str(file)!r} has no column {missing[0]!r}.")
 
 
-def _fill(room: Any, batch: Any, names: list[str]) -> None:
-    places = {name: j for j, name in enumerate(batch.schema.names)}
-    for target, name in zip(room, names, strict=True):
-        column = batch.column(places[name])
-        kind = str(column.type)
-        if kind == "bool":
-            column = column.cast("int8")
-        elif kind.startswith("decimal") or kind == "null":
-            column = column.cast("float64")
+def _fill(room: Any, batch: Any, casts: list[tuple[int, str | None]]) -> None:
+    for target, (place, cast) in zip(room, casts, strict=True):
+        column = batch.column(place)
+        column = column if cast is None else column.cast(cast)
         target[:] = column.to_numpy(zero_copy_only=False)
+
+
+def _casts(schema: Any, names: list[str]) -> list[tuple[int, str | None]]:
+    """Where each column is, and what it must be made before NumPy takes it as numbers."""
+    places = {name: j for j, name in enumerate(schema.names)}
+    found: list[tuple[int, str | None]] = []
+    for name in names:
+        kind = str(schema.types[places[name]])
+        cast = "int8" if kind == "bool" else None
+        cast = "float64" if kind.startswith(("decimal", "null")) else cast
+        found.append((places[name], cast))
+    return found
 
 
 def _is_number(kind: Any) -> bool:

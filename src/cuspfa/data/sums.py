@@ -21,6 +21,7 @@ class Sums:
         self.mean: Array = np.zeros(p)
         self.cross: Array = np.zeros((p, p))
         self._product: Array | None = None
+        self._centred: Array | None = None
 
     def add(self, block: Any) -> None:
         """One more block, rows (m, p) in either order; float32 rows are multiplied as such."""
@@ -31,7 +32,7 @@ class Sums:
         block_mean = block.mean(axis=0, dtype=float)
         shift = block_mean - self.mean
         # What moves with the mean is one more row: √(nm/(n+m)) times the shift.
-        centred = np.empty((size + 1, len(self.mean)), kind, "C" if _by_rows(block) else "F")
+        centred = self._room(size + 1, kind, "C" if _by_rows(block) else "F")
         np.subtract(block, block_mean, out=centred[:size], casting="same_kind")
         centred[size] = shift * np.sqrt(self.n * size / (self.n + size))
         if self._product is None or self._product.dtype != kind:
@@ -44,8 +45,16 @@ class Sums:
 
     def alone(self) -> Sums:
         """Without the room for products, to be sent or kept."""
-        self._product = None
+        self._product = self._centred = None
         return self
+
+    def _room(self, rows: int, kind: Any, order: Any) -> Array:
+        """For a centred block; the same again where it fits, for new memory is slow to come by."""
+        old = self._centred
+        shape = (rows, len(self.mean))
+        if old is None or old.shape != shape or old.dtype != kind or order not in _orders(old):
+            self._centred = old = np.empty(shape, kind, order)
+        return old
 
     def merge(self, other: Sums) -> Sums:
         """Those of both sets of rows, in place of the first."""
@@ -57,6 +66,10 @@ class Sums:
             self.mean += shift * (other.n / total)
             self.n = total
         return self
+
+
+def _orders(block: Array) -> str:
+    return ("C" if block.flags.c_contiguous else "") + ("F" if block.flags.f_contiguous else "")
 
 
 def _by_rows(block: Any) -> bool:
