@@ -142,6 +142,13 @@ def fit(
             help="Seed; without gibbs it matters only with over 400 columns.",
         ),
     ] = 0,
+    memory_limit: Annotated[
+        str | None,
+        Parameter(
+            help="Memory that may be taken, such as 4GB. The table is then read by blocks, as are "
+            "folders, and files that would not fit."
+        ),
+    ] = None,
     json: Annotated[
         bool,
         Parameter(
@@ -188,6 +195,7 @@ def fit(
             how=_reading(header, decimal, missing),
             statistics=not no_statistics,
             loadings=loadings,
+            memory_limit=memory_limit,
         )
     )
 

@@ -131,6 +131,11 @@ def _positions(option: str, word: str, names: list[str]) -> set[int]:
     return set(range(first - 1, last))
 
 
+def called_an_id(name: str) -> bool:
+    """Is it a name that people give to names of rows?"""
+    return _ID_NAME.fullmatch(name) is not None
+
+
 def _numbers(column: Column) -> Array:
     assert column.numbers is not None
     return column.numbers
@@ -173,7 +178,7 @@ def _like_an_id(name: str, values: Array, *, first: bool) -> str:
     in_order = np.array_equal(values, np.arange(start, start + len(values)))
     if first and in_order and start in (0, 1):
         return f"counts the rows from {start:g} on"
-    if _ID_NAME.fullmatch(name):
+    if called_an_id(name):
         return "names of rows: whole numbers, all different, and called so"
     return ""
 

@@ -23,6 +23,7 @@ from cuspfa.cli.codes import find_codes
 from cuspfa.cli.columns import Chosen, choose, parse_columns
 from cuspfa.cli.console import Terminal
 from cuspfa.cli.files import check_not_the_input
+from cuspfa.cli.large import Large, in_words, is_large, plan_large, read_large
 from cuspfa.cli.loadings import check_loadings, write_loadings
 from cuspfa.cli.read import USUAL, Reading, Table, find_column, read_table
 from cuspfa.cli.show import (
@@ -36,6 +37,8 @@ from cuspfa.cli.show import (
     show_summary,
     show_warnings,
 )
+from cuspfa.data.moments import Moments
+from cuspfa.data.streams import Stream
 from cuspfa.errors import InputError
 from cuspfa.estimator import CuspFactorAnalysis
 from cuspfa.gibbs.chain import GibbsProgress
@@ -70,6 +73,7 @@ class Request:
     statistics: bool = True
     """Are statistics of the data saved with the fit?"""
     loadings: Path | None = None
+    memory_limit: str | None = None
 
 
 def fit(request: Request) -> None:
@@ -83,21 +87,26 @@ def fit(request: Request) -> None:
         check_loadings(request.loadings, request.data or "-", request.output)
     # The report is standard output's, unless JSON is; what is loud is heard in any case.
     page = Page(Terminal(stderr=request.as_json or request.quiet))
-    table = _example(request) if request.data is None else _read(request)
-    if request.quiet:
-        show_loud(page, table)
+    large = _read_large(request, page)
+    if large is not None:
+        table, chosen = large.table, large.chosen
     else:
-        show_reading(page, table)
-    chosen = choose(table, request.columns, request.exclude)
+        table = _example(request) if request.data is None else _read(request)
+        if request.quiet:
+            show_loud(page, table)
+        else:
+            show_reading(page, table)
+        chosen = choose(table, request.columns, request.exclude)
     _check_factors(request, len(chosen.names))
     show_left_out(page, chosen)
     cost = before_holes(len(chosen.rows), chosen.n_lacking, len(chosen.names), request.factors)
     if chosen.holes and cost is not None:
         page.paragraph(_in_our_words(cost, request))
-    codes = find_codes(chosen.names, chosen.rows)[:MOST_CODES]
+    codes = find_codes(chosen.names, chosen.rows)[:MOST_CODES] if large is None else []
     with warnings.catch_warnings(record=True) as caught, _progress(request.quiet) as bar:
         warnings.simplefilter("always")
-        model, seconds = _fitted(request, chosen, bar.on_cycle)
+        data = chosen.rows if large is None else large.data
+        model, seconds = _fitted(request, data, chosen.names, bar.on_cycle)
         posterior = model.posterior_
         bar.say("draws from the posterior, for intervals")
         draws = draws_of(posterior)
@@ -193,8 +202,33 @@ def _example(request: Request) -> Table:
     return Table("example bfi", "25 personality items", columns, n_rows, id_position=position)
 
 
+def _read_large(request: Request, page: Page) -> Large | None:
+    """By blocks, if the file is too large to be read as a whole; what that takes is said first."""
+    if not is_large(request.data, request.memory_limit):
+        return None
+    assert request.data is not None
+    if request.how != USUAL:
+        raise InputError(
+            f"{request.data} is read by blocks, in which --missing, --header and --decimal are not "
+            "known. Save it as Parquet first, or leave out --memory-limit if it fits into memory."
+        )
+    with _progress(request.quiet) as bar:
+        stream, table, chosen, plan = plan_large(
+            request.data,
+            request.memory_limit,
+            request.columns,
+            request.exclude,
+            request.id_column,
+            lambda at: bar.say(in_words(at)),
+        )
+        _check_factors(request, len(chosen.names))
+        if not request.quiet:
+            page.paragraph(f"Reading {request.data} by blocks: {plan} of memory.")
+        return read_large(stream, table, chosen)
+
+
 def _fitted(
-    request: Request, chosen: Chosen, callback: Callable[[Any], None] | None
+    request: Request, data: Any, names: list[str], callback: Callable[[Any], None] | None
 ) -> tuple[CuspFactorAnalysis, float]:
     """The model, and the seconds it took."""
     model = CuspFactorAnalysis(
@@ -207,7 +241,10 @@ def _fitted(
         random_state=request.seed,
     )
     began = time.perf_counter()
-    model._fit_rows(chosen.rows, chosen.names)
+    if isinstance(data, Moments):
+        model.fit_moments(data)
+    else:
+        model._fit_rows(data, None if isinstance(data, Stream) else names)
     return model, time.perf_counter() - began
 
 

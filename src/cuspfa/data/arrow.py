@@ -60,7 +60,7 @@ class ArrowFiles:
                 "files must have the same columns."
             )
         for name in self.names:
-            if not _is_number(known[name]):
+            if not is_number(known[name]):
                 raise DataError(
                     f"{str(file)!r}: column {name!r} has type {known[name]}, which is not numeric. "
                     "Leave it out, by columns=[...] of Stream, or turn it into numbers."
@@ -90,6 +90,12 @@ class ArrowFiles:
                     yield Block(room[:, :filled].T, str(file), first)
 
 
+def column_types(file: Path, kind: str) -> dict[str, str]:
+    """What columns a file has, by name, and of which type each is."""
+    with _readable(file):
+        return {name: str(one) for name, one in zip(*_form(kind).schema(file), strict=True)}
+
+
 def _check_there(file: Path, columns: Any, known: dict[str, Any]) -> None:
     given = [columns] if isinstance(columns, str) else columns
     if isinstance(given, (list, tuple)):
@@ -117,7 +123,8 @@ def _casts(schema: Any, names: list[str]) -> list[tuple[int, str | None]]:
     return found
 
 
-def _is_number(kind: Any) -> bool:
+def is_number(kind: Any) -> bool:
+    """Can a column of this type be analysed?"""
     word = str(kind)
     return word.startswith(("int", "uint", "float", "double", "halffloat", "bool", "decimal")) or (
         word == "null"

@@ -18,7 +18,7 @@ from scipy.sparse import issparse
 from cuspfa._checks import must_be
 from cuspfa._packages import needed
 from cuspfa.data.arrow import SUFFIXES as ARROW_SUFFIXES
-from cuspfa.data.arrow import ArrowFiles
+from cuspfa.data.arrow import ArrowFiles, column_types
 from cuspfa.data.block import Block, Reader
 from cuspfa.data.checks import check_columns, check_rows
 from cuspfa.errors import DataError, InputError
@@ -185,6 +185,14 @@ def names_columns(data: Any) -> bool:
     if not paths or not all(isinstance(one, (str, os.PathLike)) for one in paths):
         return False
     return kind_of(_files(Path(paths[0]))[0]) in ARROW_SUFFIXES
+
+
+def types_of(data: Any) -> dict[str, str]:
+    """Names and types of the columns of the first file, where they have names."""
+    first = _files(Path(data))[0]
+    if first.is_file() and first.stat().st_size == 0:
+        raise DataError(f"{str(first)!r} is empty. Is its writer still at work?")
+    return column_types(first, kind_of(first)) if kind_of(first) in ARROW_SUFFIXES else {}
 
 
 def _of_paths(files: list[Path], columns: Any) -> Reader:

@@ -246,11 +246,11 @@ class DistributedColumns:
         scores, *cross = self.client.gather([parts[0], *crossed])
         return np.concatenate(cross), scores.T @ scores
 
-    def statistics(self) -> Statistics | None:
+    def statistics(self, largest: int | None = KEPT) -> Statistics | None:
         """Those of the rows, where they are few."""
-        if self.size * len(self.sum_of_squares) > KEPT:
+        if largest is not None and self.size * len(self.sum_of_squares) > largest:
             return None
-        return RowMatrix(np.hstack(self.client.gather(self.blocks)), self.n).statistics()
+        return RowMatrix(np.hstack(self.client.gather(self.blocks)), self.n).statistics(None)
 
 
 def standardised(block: Array, center: Array, scale: Array) -> Array:

@@ -151,13 +151,13 @@ class MappedMatrix:
         spread = np.sqrt(self.sum_of_squares / self.n) * self.scale
         return bool(np.any(np.abs(self.center) > FAR * spread))
 
-    def statistics(self) -> Statistics | None:
+    def statistics(self, largest: int | None = KEPT) -> Statistics | None:
         """Those of the rows, where they are few."""
         n, p = self.thing.shape
-        if n * p > KEPT:
+        if largest is not None and n * p > largest:
             return None
         rows = (np.asarray(self.thing[:], dtype=float) - self.center) / self.scale
-        return RowMatrix(rows, self.n).statistics()
+        return RowMatrix(rows, self.n).statistics(None)
 
 
 def _row_blocks(n: int, p: int) -> list[tuple[int, int]]:

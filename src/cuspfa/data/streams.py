@@ -58,7 +58,7 @@ class Plan(NamedTuple):
     """Bytes that may be taken; None if nobody knows."""
 
     def __str__(self) -> str:
-        size = "rows" if self.n_rows is None else f"{self.n_rows:,} rows"
+        size = "rows not counted yet" if self.n_rows is None else f"{self.n_rows:,} rows"
         does = {
             "sums": "summed up in one pass",
             "map": "left in the file and read in every cycle",

@@ -1,0 +1,122 @@
+"""Tables larger than memory: columns are chosen by type, and rows are summed up in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from cuspfa._types import Array, BoolArray
+from cuspfa.cli.cells import column_of_numbers
+from cuspfa.cli.columns import FEWEST_COLUMNS, Chosen, LeftOut, called_an_id, parse_columns
+from cuspfa.cli.read import Table, find_column
+from cuspfa.data.arrow import is_number
+from cuspfa.data.batches import types_of
+from cuspfa.data.memory import allowed_bytes
+from cuspfa.data.moments import Moments
+from cuspfa.data.streams import HoleError, Plan, Progress, Stream, read
+from cuspfa.errors import DataError, InputError
+
+COPIES = 4
+"""Times its size that a file takes in memory when it is read as a whole."""
+
+
+@dataclass(frozen=True, eq=False)
+class Large:
+    """What was read of it, in the forms that a smaller table has."""
+
+    table: Table
+    chosen: Chosen
+    data: Moments | Stream | Array
+    """Sums; with more columns than rows, or with holes, what the library has to look at itself."""
+
+
+def is_large(data: str | None, limit: str | None) -> bool:
+    """A folder, a file that does not fit, or one for which a limit is given."""
+    if data is None or data == "-":
+        if limit is not None:
+            raise InputError("--memory-limit is for a file or a folder. Give one.")
+        return False
+    allowed = allowed_bytes(limit, "--memory-limit")
+    path = Path(data)
+    if limit is not None or path.is_dir():
+        return path.exists()
+    return path.is_file() and allowed is not None and COPIES * path.stat().st_size > allowed
+
+
+def plan_large(
+    data: str,
+    limit: str | None,
+    columns: Sequence[str],
+    exclude: Sequence[str],
+    id_column: str | None,
+    progress: Callable[[Progress], None],
+) -> tuple[Stream, Table, Chosen, Plan]:
+    """Which columns are read, and what that takes; no row is read yet."""
+    types = types_of(data)
+    names = list(types)
+    position = None if id_column is None else find_column("--id", id_column, names)
+    asked = parse_columns("--columns", columns, names)
+    unwanted = parse_columns("--exclude", exclude, names)
+    left_out, kept = [], []
+    for j in asked if columns else range(len(names)):
+        reason = _reason(names[j], types[names[j]], j == position, wanted=bool(columns))
+        if j in unwanted:
+            continue
+        if reason:
+            left_out.append(LeftOut(names[j], reason, ""))
+        else:
+            kept.append(names[j])
+    if types and len(kept) < FEWEST_COLUMNS:
+        raise DataError(f"{data} has {len(kept)} column(s) of numbers; 2 are needed.")
+    stream = Stream(data, columns=kept or None, memory_limit=limit, progress=progress)
+    kept = stream.names or [f"x{j}" for j in range(1, stream.n_columns + 1)]
+    whole = [column_of_numbers(name, np.empty(0)) for name in names or kept]
+    table = Table(data, "by blocks", whole, stream.n_rows or 0, id_position=position)
+    excluded = [names[j] for j in unwanted]
+    nothing = np.empty((0, len(kept)))
+    return stream, table, Chosen(kept, nothing, left_out, excluded, {}), stream.plan()
+
+
+def read_large(stream: Stream, table: Table, chosen: Chosen) -> Large:
+    """One pass; columns that turn out to be constant are left out."""
+    if stream.n_rows is not None and stream.n_rows < stream.n_columns:
+        return Large(table, chosen, stream)
+    try:
+        found = read(stream)
+    except HoleError:
+        if not stream.reader.again:
+            raise
+        return Large(table, chosen, stream)
+    if not isinstance(found, Moments):
+        assert isinstance(found, np.ndarray)
+        return Large(replace(table, n_rows=len(found)), chosen, found)
+    squares = np.diag(found.cross_products)
+    constant: BoolArray = squares <= found.n * (1e-12 * found.mean) ** 2
+    keep = np.flatnonzero(~constant)
+    gone = [LeftOut(chosen.names[j], "constant", "") for j in np.flatnonzero(constant)]
+    if len(keep) < FEWEST_COLUMNS:
+        raise DataError(f"{table.source} has {len(keep)} column(s) that vary; 2 are needed.")
+    names = [chosen.names[j] for j in keep]
+    moments = Moments(found.n, found.mean[keep], found.cross_products[np.ix_(keep, keep)], names)
+    left = Chosen(names, np.empty((0, len(names))), chosen.left_out + gone, chosen.excluded, {})
+    return Large(replace(table, n_rows=found.n), left, moments)
+
+
+def _reason(name: str, kind: str, is_id: bool, *, wanted: bool) -> str:
+    if is_id:
+        return "names of rows, as --id says"
+    if not is_number(kind):
+        return f"not numbers: {kind}"
+    if not wanted and kind.startswith(("int", "uint")) and called_an_id(name):
+        return "names of rows: whole numbers, and called so; to keep it, name it in --columns"
+    return ""
+
+
+def in_words(at: Progress) -> str:
+    """For a line that shows how far it is."""
+    of = "" if at.n_rows is None else f" of {at.n_rows:,}"
+    left = "" if at.seconds_left is None else f", {at.seconds_left:.0f} s left"
+    return f"{at.rows:,}{of} rows read, {at.rows_per_second:,.0f} a second{left}"

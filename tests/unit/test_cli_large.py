@@ -1,0 +1,116 @@
+"""`cuspfa fit` of tables that are read by blocks."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+
+import cuspfa
+from cuspfa import datasets
+from cuspfa.cli import large
+from cuspfa.cli.app import run
+
+ITEMS = [f"item{j}" for j in range(8)]
+
+
+@pytest.fixture(scope="module")
+def frame():
+    rows = datasets.simulate(900, 8, 2, random_state=0).X
+    table = pd.DataFrame(rows, columns=ITEMS)
+    table.insert(0, "person_id", np.arange(7, 907))
+    table["sex"] = ["f", "m"] * 450
+    table["version"] = 3.0
+    return table
+
+
+def fit(path, *options):
+    return run(["fit", str(path), *options])
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_by_blocks_the_fit_is_the_same(kind, frame, tmp_path, capsys):
+    path = tmp_path / f"answers.{kind}"
+    frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path)
+    whole, blocks = tmp_path / "whole.cusp", tmp_path / "blocks.cusp"
+    assert fit(path, "-o", str(whole), "--quiet") == 0
+    capsys.readouterr()
+    assert fit(path, "-o", str(blocks), "--memory-limit", "200MB") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"Reading {path} by blocks: " in said.replace("- ", "-")
+    assert "summed up in one pass: about" in said
+    assert "sex not numbers: " in said
+    assert "version constant" in said
+    assert "person_id names of rows: whole numbers, and called so" in said
+    one, other = cuspfa.load(whole), cuspfa.load(blocks)
+    assert other.names == ITEMS
+    assert other.n_rows == 900
+    assert_allclose(other.mean_loadings, one.mean_loadings, rtol=1e-6, atol=1e-8)
+
+
+def test_a_folder_and_json(frame, tmp_path, capsys):
+    folder = tmp_path / "answers"
+    folder.mkdir()
+    frame[:500].to_parquet(folder / "a.parquet")
+    frame[500:].to_parquet(folder / "b.parquet")
+    assert fit(folder, "--json", "--exclude", "item7", "--factors", "2") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["read"]["n_rows"] == 900
+    assert found["read"]["kind"] == "by blocks"
+    assert found["left_out"]["excluded"] == ["item7"]
+    assert {one["name"] for one in found["left_out"]["columns"]} == {"person_id", "sex", "version"}
+
+
+def test_a_file_that_does_not_fit_is_read_by_blocks_without_being_told(
+    frame, tmp_path, capsys, monkeypatch
+):
+    path = tmp_path / "answers.csv"
+    frame.to_csv(path, index=False)
+    assert not large.is_large(str(path), None)
+    monkeypatch.setattr(large, "COPIES", 10**9)
+    assert fit(path, "--factors", "2", "--columns", "1,item1,item2,item3,item4") == 0
+    said = capsys.readouterr().out
+    assert "by blocks: rows not counted yet, 5 columns" in " ".join(said.split())
+    assert "names of rows" not in said  # it was asked for
+
+
+def test_holes_and_wide_tables_by_blocks(frame, tmp_path, capsys):
+    broken = frame[ITEMS].copy()
+    broken.iloc[77, 3] = np.nan
+    path = tmp_path / "holes.csv"
+    broken.to_csv(path, index=False)
+    assert fit(path, "--factors", "2", "--memory-limit", "100MB", "--quiet") == 0
+    assert "2 factors" in capsys.readouterr().out
+    assert fit(path, "--factors", "2", "--memory-limit", "40kB") == 2
+    told = capsys.readouterr().err
+    assert "holes.csv: column 'item3' (index 3) has NaN in row 77" in told
+    wide = pd.DataFrame(datasets.simulate(30, 60, 1, random_state=0).X).add_prefix("g")
+    for kind in ("csv", "parquet"):
+        path = tmp_path / f"wide.{kind}"
+        wide.to_csv(path, index=False) if kind == "csv" else wide.to_parquet(path)
+        assert fit(path, "--factors", "1", "--memory-limit", "100MB", "--quiet") == 0
+        assert "1 factor" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--memory-limit", "much"], "--memory-limit must be a number of bytes"),
+        (["--memory-limit", "1kB"], "may be taken"),
+        (["--memory-limit", "1GB", "--missing", "-99"], "--missing, --header and --decimal are"),
+        (["--memory-limit", "1GB", "--factors", "99"], "--factors must be at most the"),
+        (["--memory-limit", "1GB", "--columns", "sex"], "has 0 column(s) of numbers"),
+        (["--memory-limit", "1GB", "--columns", "items1"], "there is no column 'items1'"),
+    ],
+)
+def test_what_is_refused(options, message, frame, tmp_path, capsys):
+    path = tmp_path / "answers.parquet"
+    frame.to_parquet(path)
+    assert fit(path, *options) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_standard_input_has_no_blocks(capsys):
+    assert run(["fit", "-", "--memory-limit", "1GB"]) == 2
+    assert "--memory-limit is for a file" in capsys.readouterr().err
