@@ -135,19 +135,18 @@ class Spy:
 def test_a_cluster_gives_the_same_fits_by_named_tasks(client, tall, wide, monkeypatch):
     monkeypatch.setattr(distributed, "SMALL_CHUNK", 0)
     same(make().fit(dask.array.from_array(tall, chunks=(100, 5))), make().fit(tall))
-    monkeypatch.setattr(distributed, "WIDE_CHUNK", 8 * 40 * 100)
     rows = dask.array.from_array(wide, chunks=(17, 100))
     same(make().fit(rows), make().fit(wide))
     view = distributed.DaskRows(rows)
     prepared = away.bring(view, scaling="columns", flat_mean=True).prepared
     assert isinstance(prepared.source._matrix, distributed.DistributedColumns)
-    assert len(prepared.source._matrix.blocks) == 5
+    assert len(prepared.source._matrix.blocks) == 8
     tasks = ("sums", "merge", "columns", "standardised", "scores", "add", "cross")
     assert Spy(client).names() >= {f"cuspfa-{one}" for one in tasks}
     broken = wide.copy()
     broken[3, 100] = np.inf
     with pytest.raises(
-        DataError, match="X, of the columns from 100 on: column 0 has infinity in row 3"
+        DataError, match="X, of the columns from 57 on: column 43 has infinity in row 3"
     ):
         make().fit(dask.array.from_array(broken, chunks=(40, 100)))
 

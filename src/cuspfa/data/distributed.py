@@ -31,8 +31,9 @@ TOGETHER = 8
 """Sums, or partial scores, that one task adds up."""
 CHUNK, SMALL_CHUNK = 1 << 26, 1 << 23
 """Bytes of a block of rows that is made where the caller's are smaller than the second."""
-WIDE_CHUNK = 1 << 25
-"""Bytes of a block of columns."""
+A_THREAD, LARGEST_BLOCK = 4, 1 << 31
+"""Blocks of columns for each thread, and bytes of one at most. Each block makes n×K partial scores
+a cycle that move, so that there should be few; but more than one, or nothing can be evened out."""
 COUNT_FROM = 1500
 """Columns from which rows of unknown number are counted before anything else is done."""
 
@@ -175,7 +176,9 @@ def columns_on_workers(rows: DaskRows, client: Any) -> OnWorkers:
     """Spread columns over the workers, and learn their means and sums of squares."""
     n = rows.n_rows
     assert n is not None
-    width = max(1, min(rows.n_columns, WIDE_CHUNK // (8 * n)))
+    threads = sum(client.nthreads().values()) or 1
+    number = max(A_THREAD * threads, -(-8 * n * rows.n_columns // LARGEST_BLOCK))
+    width = -(-rows.n_columns // number)
     array = rows.array.astype(float).rechunk({0: -1, 1: width}).persist()
     by_place = {one.key[-1]: one for one in _dask("distributed").futures_of(array)}
     blocks = [by_place[number] for number in range(len(array.chunks[1]))]
