@@ -116,7 +116,10 @@ def _check_adata(adata: Any) -> None:
         hint = "" if find_spec("anndata") else ", which needs pip install 'cuspfa[anndata]'"
         raise must_be("adata", f"an AnnData object{hint}", type(adata).__name__)
     if getattr(adata, "isbacked", False):
-        raise InputError("adata must be in memory. Got one backed by a file: call .to_memory().")
+        raise InputError(
+            "adata must be in memory. Got one backed by a file: call .to_memory(), or fit it "
+            "from where it is, without results in it: CuspFactorAnalysis().fit(adata)."
+        )
 
 
 def _mask(adata: AnnData, mask_var: Any) -> BoolArray:

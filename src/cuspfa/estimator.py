@@ -22,11 +22,12 @@ from cuspfa._parameters import check_parameters
 from cuspfa._types import RandomState
 from cuspfa._warn import warn
 from cuspfa.data.away import bring, find_away
-from cuspfa.data.checks import check_table, nearly_constant
+from cuspfa.data.checks import check_table
 from cuspfa.data.complete import Prepared, prepare_moments, prepare_rows
 from cuspfa.data.holes import HoleSource, prepare_holes
 from cuspfa.data.moments import Moments
 from cuspfa.data.names import text_names
+from cuspfa.data.rare import nearly_constant
 from cuspfa.errors import DataError
 from cuspfa.gibbs.method import Gibbs
 from cuspfa.posterior.sampled import SampledPosterior
@@ -310,7 +311,7 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
             self._check_n_factors(view.n_columns, method)
             brought = bring(view, scaling=scaling, flat_mean=method.mean == "flat")
             if brought.prepared is not None:
-                return self._fit(brought.prepared, method, brought.names)
+                return self._fit(brought.prepared, method, brought.names, brought.concern)
             X, names = brought.rows, brought.names
         table = check_table(X, names, holes=True)
         self._check_n_factors(table.rows.shape[1], method)

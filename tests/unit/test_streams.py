@@ -169,6 +169,28 @@ def test_single_precision_is_multiplied_as_such_and_summed_in_double(rows, tmp_p
     assert_allclose(far.covariance, exact, rtol=1e-9)
 
 
+def test_columns_that_hardly_vary_are_warned_of(rows, tmp_path):
+    rare = rows.copy()
+    rare[:, 3] = 2.0
+    rare[[17, 900], 3] = 5.0
+    rare[:, 5] = np.where(np.arange(1200) < 300, 1.0, rows[:, 5])  # in the first block alone
+    path = write(".parquet", rare, tmp_path / "rows.parquet")
+    with pytest.warns(UserWarning, match="^column 'item 3' .index 3. is nearly constant: at most"):
+        CuspFactorAnalysis(n_factors=2).fit(Stream(path, batch_rows=100))
+
+
+def test_an_anndata_object_backed_by_a_file(rows, fitted, tmp_path):
+    anndata = pytest.importorskip("anndata", reason="an extra")
+    path = tmp_path / "sparse.h5ad"
+    names = pd.DataFrame(index=NAMES)
+    anndata.AnnData(sparse.csr_matrix(rows), var=names).write_h5ad(path)
+    opened = anndata.read_h5ad(path, backed="r")
+    model = CuspFactorAnalysis(n_factors=2).fit(opened)
+    assert model.feature_names_in_.tolist() == NAMES
+    assert_allclose(model.get_covariance(), fitted.get_covariance(), rtol=1e-8)
+    opened.file.close()
+
+
 # --- wide --------------------------------------------------------------------------------------
 
 

@@ -22,6 +22,7 @@ from cuspfa.data.mapped import Mapped, MappedMatrix
 from cuspfa.data.memory import in_words
 from cuspfa.data.moments import Moments
 from cuspfa.data.names import column_label
+from cuspfa.data.rare import RareValues
 from cuspfa.data.source import CompleteMatrix, CompleteSource
 from cuspfa.data.streams import HoleError, Stream, as_stream, check_block, read
 from cuspfa.errors import DataError
@@ -33,6 +34,8 @@ class Brought(NamedTuple):
     prepared: Prepared | None
     rows: Array | None
     names: list[str] | None
+    concern: str | None
+    """What a fit should say of the columns."""
 
 
 def find_away(data: Any) -> Stream | DaskRows | None:
@@ -45,18 +48,19 @@ def find_away(data: Any) -> Stream | DaskRows | None:
 def bring(view: Stream | DaskRows, *, scaling: str, flat_mean: bool) -> Brought:
     """Read them as their shape and the memory allow."""
     found: Moments | Mapped | OnWorkers | Array
+    rare = RareValues()
     try:
-        found = read(view) if isinstance(view, Stream) else _compute(view)
+        found = read(view, rare) if isinstance(view, Stream) else _compute(view)
     except HoleError as error:
         found = _with_holes(view, error)
     if isinstance(found, np.ndarray):
-        return Brought(None, found, view.names)
+        return Brought(None, found, view.names, None)
     if isinstance(found, Moments):
         found.check_usable()
         prepared = prepare_moments(found, scaling=scaling, flat_mean=flat_mean)
     else:
         prepared = _prepare_wide(found, view.names, scaling, flat_mean)
-    return Brought(prepared, None, view.names)
+    return Brought(prepared, None, view.names, rare.warning(view.names))
 
 
 def _compute(rows: DaskRows) -> Moments | Mapped | OnWorkers | Array:

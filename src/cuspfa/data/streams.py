@@ -19,6 +19,7 @@ from cuspfa.data.mapped import Mapped
 from cuspfa.data.memory import allowed_bytes, check_fits, in_words
 from cuspfa.data.moments import Moments
 from cuspfa.data.names import column_label
+from cuspfa.data.rare import RareValues
 from cuspfa.data.sums import Sums
 from cuspfa.errors import DataError
 
@@ -190,16 +191,18 @@ class Stream:
             self.progress(Progress(rows, self.n_rows, speed, left))
 
 
-def moments_of(stream: Stream) -> Moments:
-    """Count, means and cross-products, in one pass."""
+def moments_of(stream: Stream, rare: RareValues | None = None) -> Moments:
+    """Count, means and cross-products, in one pass; `rare` sees the blocks too."""
     _check_squares(stream)
     sums = Sums(stream.n_columns)
     for block in stream.blocks():
         sums.add(block.rows)
+        if rare is not None:
+            rare.add(block.rows)
     return as_moments(sums, stream.names)
 
 
-def read(stream: Stream) -> Moments | Mapped | Array:
+def read(stream: Stream, rare: RareValues | None = None) -> Moments | Mapped | Array:
     """Sums for n ≥ p; otherwise a map of the rows, or the rows themselves, where they fit.
 
     Rows are held until there are as many as columns, for until then they are smaller than p×p.
@@ -212,12 +215,14 @@ def read(stream: Stream) -> Moments | Mapped | Array:
     if plan.how == "rows":
         check_fits(plan.memory, plan.allowed, str(plan), "Write the rows as one npy file instead.")
     if stream.n_rows is not None and stream.n_rows >= p:
-        return moments_of(stream)
+        return moments_of(stream, rare)
     sums: Sums | None = None
     held: list[Array] = []
     rows = 0
     for block in stream.blocks():
         rows += len(block.rows)
+        if rare is not None:
+            rare.add(block.rows)
         if sums is None:
             held.append(np.asarray(block.rows))
             _check_held(rows, stream)
