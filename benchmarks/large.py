@@ -42,9 +42,8 @@ def large() -> list[dict[str, Any]]:
         rows,
         notes=[
             "The pass has two threads, one that reads and one that multiplies; with two free cores "
-            "it takes the longer of the two, which is what is compared, in processor seconds. The "
-            "cluster's seconds are those of a clock: other work on the two cores counts there, and "
-            "two workers can hardly be faster than one while it goes on.",
+            "it takes the longer of the two. The requirement is on the clock, which counts other "
+            "work on the two cores and the disk; the cluster's seconds are those of a clock too.",
             "Each figure is from a process of its own, with one BLAS thread. Anonymous memory is "
             "the largest RssAnon seen, every 20 ms, less what it was with the library loaded.",
         ],
@@ -77,8 +76,6 @@ def tall(folder: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
             f"multiplying {found['multiplying']:.1f} s, reading {found['reading']:.1f} s of a "
             f"processor: {100 * share:.0f} % of the speed in memory",
             f"YᵀY of as many rows by blocks in memory: {alone:.1f} s",
-            "≥ 50 %",
-            share >= 0.5,
         ),
         row(
             "the same by a clock, beside other work",
@@ -86,6 +83,8 @@ def tall(folder: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
             f"{100 * clock / found['clock']:.0f} %",
             f"in memory {clock:.0f} s; the disk alone gives {raw / 1e6:,.0f} MB/s, the pass took "
             f"{8 * COLUMNS * found['rows_per_second'] / 1e6:,.0f} MB/s",
+            "≥ 50 %",
+            clock / found["clock"] >= 0.5,
         ),
         row(
             "anonymous memory of that pass and the fit",
