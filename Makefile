@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 # Small matrices run many times slower with many BLAS threads.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: reproduce test test-wheel test-matrix lint types layers pytest build bench calibration figures clean
+.PHONY: reproduce test test-browser test-wheel test-matrix lint types layers pytest build bench calibration figures clean
 
 reproduce: $(VENV)/.app
 	@$(BIN)/cuspfa reproduce
@@ -27,6 +27,13 @@ layers: $(VENV)/.dev
 pytest: $(VENV)/.dev
 	$(BIN)/pytest -q -n auto
 
+# The report in a real browser, the system's own: nothing is downloaded.
+# CUSPFA_SCREENSHOTS=folder keeps pictures of the pages.
+test-browser: $(VENV)/.dev
+	@command -v chromedriver >/dev/null || \
+	  { echo "No browser to test with: chromedriver is not there. On Debian: apt-get install chromium chromium-driver"; exit 1; }
+	$(BIN)/pytest -q tests/browser
+
 build: $(VENV)/.dev
 	rm -rf dist && $(BIN)/python -m build --no-isolation -o dist . >/dev/null && $(BIN)/twine check --strict dist/*
 
@@ -42,7 +49,7 @@ test-wheel: build
 # The tests with every Python from 3.11 on that is there: on PATH, or in PYTHONS="/a/bin/python3.12 ...".
 # ArviZ is 0.x below 3.12 and 1.x from there on, so that both are tried.
 PYTHONS ?= $(foreach v,3.11 3.12 3.13 3.14,python$(v))
-MATRIX_TESTS ?= tests
+MATRIX_TESTS ?= tests/oracles tests/unit tests/property tests/contract
 test-matrix:
 	@ran=""; for python in $(PYTHONS); do \
 	  $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 || continue; \

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from numbers import Integral
 from typing import TYPE_CHECKING
 
 import numpy as np
+from sklearn.base import clone
 
 from cuspfa._warn import warn
 from cuspfa.errors import ConvergenceWarning, CuspWarning
 from cuspfa.gibbs.method import Gibbs
+from cuspfa.posterior.origin import Origin, versions
 from cuspfa.posterior.summary import DEAD
 from cuspfa.prior import CuspPrior
+from cuspfa.rotation import as_rotation
 from cuspfa.variational.fit import Status
 from cuspfa.variational.method import Variational
 
@@ -22,6 +27,13 @@ LONG, SPEED = 60.0, 2e9
 multiplications a second that they are reckoned by."""
 CYCLES = (40, 300)
 """Cycles of a fit, with the number of factors given and not."""
+PUBLIC = (
+    *("CuspFactorAnalysis", "CuspPrior", "GaussianSlab", "InverseGammaSlab", "LearnedSlab"),
+    *("Gibbs", "Rotation", "Variational"),
+)
+"""Names that settings of a model are written with."""
+MOST_TEXT = 10_000
+"""Characters of a model that is written down."""
 
 
 def tell(
@@ -33,7 +45,9 @@ def tell(
     *,
     crowded: bool,
 ) -> None:
-    """Warn once of all that should be known of a fit; `concern` is what the data gave reason for.
+    """Warn once of all that should be known of a fit, and leave it in the posterior's origin.
+
+    `concern` is what the data gave reason for.
 
     `n_factors` is the number that was asked for; `crowded` that more factors than the columns can
     tell apart would be needed to explain their correlations.
@@ -42,8 +56,50 @@ def tell(
     number = _crowded(model) if crowded else number
     ending = None if model.converged_ else _ending(model.status_, method)
     parts = [part for part in (concern, number, ending) if part is not None]
+    model.posterior_ = replace(model.posterior_, origin=_origin(model, parts))
     if parts:
         warn(" ".join(parts), CuspWarning if ending is None else ConvergenceWarning)
+
+
+def _origin(model: CuspFactorAnalysis, warnings: list[str]) -> Origin:
+    """How the model was set, in words and as Python."""
+    shown = clone(model, safe=False)
+    if getattr(shown.method, "callback", None) is not None:
+        shown.set_params(method__callback=None)
+    seed, said = model.random_state, "random, not kept"
+    if isinstance(seed, Integral):
+        said = str(seed)
+    elif seed is not None:
+        said = "from a generator, whose state is not kept"
+        shown.set_params(random_state=None)
+    rotation = as_rotation(model.rotation)
+    made = shown.__repr__(N_CHAR_MAX=MOST_TEXT)
+    return Origin(
+        data="",
+        remarks=[],
+        settings=[
+            ("number of factors", "found" if model.n_factors == "auto" else str(model.n_factors)),
+            ("standardised columns", "yes" if model.standardize else "no"),
+            ("rotation", "none (principal axes)" if rotation is None else rotation.method),
+            ("seed", said),
+        ],
+        command="",
+        python="\n".join(
+            [
+                f"from cuspfa import {', '.join(_names(made))}",
+                "",
+                f"model = {made}.fit(X)  # your data",
+                'model.posterior_.report("report.html")',
+            ]
+        ),
+        warnings=warnings,
+        versions=versions(),
+    )
+
+
+def _names(code: str) -> list[str]:
+    """Public names in it, as one imports them."""
+    return sorted(name for name in PUBLIC if f"{name}(" in code)
 
 
 def before_holes(rows: int, patterns: int, columns: int, n_factors: int | None) -> str | None:

@@ -53,6 +53,7 @@ def with_rivals():
             statistics=POSTERIOR.statistics,
             weight=0.3 - 0.1 * k,
             record=None,
+            origin=None,
         )
         for k in (1, 0)
     ]

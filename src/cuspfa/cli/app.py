@@ -90,6 +90,10 @@ def fit(
         Path | None,
         Parameter(name=("--output", "-o"), help="Save the fit to this file, such as fit.cusp."),
     ] = None,
+    report: Annotated[
+        Path | None,
+        Parameter(help="Write a page for the browser to this file, such as report.html."),
+    ] = None,
     loadings: Annotated[
         Path | None,
         Parameter(help="Write loadings and communalities with 95 % intervals to this CSV file."),
@@ -182,6 +186,7 @@ def fit(
             data=None if data is None else str(data),
             example=example,
             output=output,
+            report=report,
             method=method,
             columns=columns or (),
             exclude=exclude or (),
@@ -290,6 +295,33 @@ def info(fit: Fit, /) -> None:
     from cuspfa.cli.info import print_info
 
     print_info(fit)
+
+
+@app.command
+def report(
+    fit: Fit,
+    /,
+    *,
+    output: Annotated[
+        Path, Parameter(name=("--output", "-o"), help="File to write, such as report.html.")
+    ],
+    title: Annotated[str | None, Parameter(help="Name of the page.")] = None,
+    scores: Annotated[
+        bool,
+        Parameter(
+            negative="",
+            show_default=False,
+            help="Include the factor scores of the rows, if they were saved with the fit.",
+        ),
+    ] = False,
+) -> None:
+    """Write one page on a saved fit, which any browser shows and which needs nothing else.
+
+    Example: cuspfa report answers.cusp -o report.html
+    """
+    from cuspfa.cli.report import write
+
+    write(fit, output, title=title, scores=scores)
 
 
 @app.command

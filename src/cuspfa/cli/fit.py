@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import sys
@@ -18,7 +19,8 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from cuspfa import __version__, datasets
 from cuspfa._remarks import before_holes
 from cuspfa._whole_file import check_writable
-from cuspfa.cli.cells import column_of_numbers
+from cuspfa.cli.again import origin_of
+from cuspfa.cli.cells import clean, column_of_numbers
 from cuspfa.cli.codes import find_codes
 from cuspfa.cli.columns import Chosen, choose, parse_columns
 from cuspfa.cli.console import Terminal
@@ -26,6 +28,7 @@ from cuspfa.cli.files import check_not_the_input
 from cuspfa.cli.large import Large, in_words, is_large, plan_large, read_large
 from cuspfa.cli.loadings import check_loadings, write_loadings
 from cuspfa.cli.read import USUAL, Reading, Table, find_column, read_table
+from cuspfa.cli.report import check_report
 from cuspfa.cli.show import (
     Page,
     draws_of,
@@ -74,6 +77,7 @@ class Request:
     """Are statistics of the data saved with the fit?"""
     loadings: Path | None = None
     memory_limit: str | None = None
+    report: Path | None = None
 
 
 def fit(request: Request) -> None:
@@ -85,6 +89,9 @@ def fit(request: Request) -> None:
         check_not_the_input("-o", request.output, request.data or "-")
     if request.loadings is not None:
         check_loadings(request.loadings, request.data or "-", request.output)
+    if request.report is not None:
+        check_report("--report", request.report)
+        check_not_the_input("--report", request.report, request.data or "-")
     # The report is standard output's, unless JSON is; what is loud is heard in any case.
     page = Page(Terminal(stderr=request.as_json or request.quiet))
     large = _read_large(request, page)
@@ -115,12 +122,19 @@ def fit(request: Request) -> None:
         str(one.message) for one in caught if "different patterns of them" not in str(one.message)
     ]
     messages = list(dict.fromkeys(_in_our_words(one, request) for one in told))
+    shown = f"CuspFactorAnalysis({_arguments(request)})"
+    discreet = [one.told(aloud=False) for one in codes]  # no cell of the data in a file
+    origin = origin_of(
+        request, table, chosen, discreet + messages, shown, streamed=large is not None
+    )
+    posterior = dataclasses.replace(posterior, origin=origin)
     if request.output is not None:
         posterior.save(request.output, statistics=request.statistics)
     if request.loadings is not None:
         write_loadings(request.loadings, posterior, draws)
+    if request.report is not None:
+        posterior.report(request.report, title=_title(table), draws=draws)
     if isinstance(found, dict):
-        discreet = [one.told(aloud=False) for one in codes]  # no cell of the data in a file
         found |= _circumstances(request, table, chosen, model, discreet + messages)
         found["seconds"] = {"fit": seconds, "total": time.perf_counter() - began}
         text = json.dumps(without_nan(found), indent=2, allow_nan=False)
@@ -140,7 +154,7 @@ def fit(request: Request) -> None:
         if not request.as_json:
             total = time.perf_counter() - began
             page.line(f"Time: {seconds:.1f} s for the fit, {total:.1f} s in all.")
-        for written in (request.output, request.loadings):
+        for written in (request.output, request.loadings, request.report):
             if written is not None:
                 page.console.print(f"Written to {written}", soft_wrap=True, markup=False)
 
@@ -246,6 +260,19 @@ def _fitted(
     else:
         model._fit_rows(data, None if isinstance(data, Stream) else names)
     return model, time.perf_counter() - began
+
+
+def _arguments(request: Request) -> str:
+    """Of the model, as one would write them, without those that are the default anyhow."""
+    given = [] if request.factors is None else [f"n_factors={request.factors}"]
+    given += [] if request.method == "variational" else [f"method={request.method!r}"]
+    given += [] if request.standardize else ["standardize=False"]
+    given += [] if request.rotation is None else [f"rotation={request.rotation!r}"]
+    return ", ".join([*given, f"random_state={request.seed}"])
+
+
+def _title(table: Table) -> str:
+    return f"Factor analysis of {Path(clean(table.source)).name}"
 
 
 def _in_our_words(message: str, request: Request) -> str:

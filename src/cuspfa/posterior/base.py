@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ from cuspfa.sweeps import Statistics
 
 if TYPE_CHECKING:
     from cuspfa.posterior.aligned import AlignedDraws
+    from cuspfa.posterior.origin import Origin
     from cuspfa.posterior.summary import Summary
 
 QUANTITIES = ("covariance", "correlation", "communality", "noise_variance", "variance_share")
@@ -52,6 +54,8 @@ class Posterior(ABC):
     """How the fit went."""
     rotation: Rotation | None = None
     """The axes that its factors are shown on; None for principal axes."""
+    origin: Origin | None = None
+    """Where the fit came from."""
     n_chains: int = 1
     """Chains behind its draws, each with as many of them, one after the other."""
 
@@ -224,6 +228,53 @@ class Posterior(ABC):
         from cuspfa.posterior.files import save
 
         save(self, path, statistics=statistics, scores=scores)
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        title: str | None = None,
+        scores: Any = None,
+        draws: Draws | None = None,
+    ) -> None:
+        """Write one HTML page on the fit, which opens in any browser and needs nothing else.
+
+        The answer first, then figures, loadings with intervals on several axes, measures of fit,
+        what was done, and tables to download. Needs the package jinja2:
+        `pip install 'cuspfa[app]'`.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            The file; an old one is replaced, by the whole page or not at all.
+        title : str or None, default=None
+            Name of the page; None for "Factor analysis".
+        scores : ndarray (n, K) or None, default=None
+            Factor scores to include, as `transform` gives them. Without them nothing of any row
+            of the data is inside.
+        draws : Draws or None, default=None
+            For the intervals; None makes up to 1000 of them, the same every time.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> from cuspfa import CuspFactorAnalysis, datasets
+        >>> X = datasets.simulate(100, 8, 2, random_state=0).X
+        >>> posterior = CuspFactorAnalysis().fit(X).posterior_
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     posterior.report(os.path.join(folder, "report.html"))
+        ...     os.listdir(folder)
+        ['report.html']
+        """
+        # A page on a posterior is more than a posterior should know of.
+        write_report = import_module("cuspfa.report").write_report
+        write_report(self, path, title=title, scores=scores, draws=draws)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from cuspfa.posterior.card import card
+
+        return card(self)
 
     def align(
         self,

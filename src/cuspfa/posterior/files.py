@@ -29,6 +29,7 @@ from cuspfa.data.arrays import RotatedRows
 from cuspfa.errors import FileError, InputError
 from cuspfa.posterior import plausible
 from cuspfa.posterior.base import Posterior
+from cuspfa.posterior.origin import Origin
 from cuspfa.posterior.record import FitRecord, SearchEntry
 from cuspfa.posterior.sampled import SampledPosterior
 from cuspfa.posterior.variational import Means, ScoreLaw, VariationalPosterior
@@ -203,6 +204,7 @@ def _describe(
         "names": None if posterior.names is None else list(posterior.names),
         "prior": prior_out(posterior.prior),
         "rotation": rotation_out(posterior.rotation),
+        "origin": origin_out(posterior.origin),
         "statistics": known,
         "parts": parts,
         "scores": False,
@@ -323,6 +325,15 @@ def rotation_out(rotation: Rotation | None) -> dict[str, Any] | None:
     return {**_plain_values(rotation, _ROTATION), "target": target}
 
 
+def origin_out(origin: Origin | None) -> dict[str, Any] | None:
+    """Where a fit came from, as JSON has it."""
+    if origin is None:
+        return None
+    pairs = ("settings", "versions")
+    found = origin._asdict()
+    return found | {name: [list(pair) for pair in found[name]] for name in pairs}
+
+
 def record_out(record: FitRecord | None) -> dict[str, Any] | None:
     """How a fit went, as JSON has it; without its trace."""
     if record is None:
@@ -360,7 +371,8 @@ def _decode(text: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         raise FileError(f"is damaged: its {CONTENT} cannot be read") from None
     found = _check_version(content)
-    content.setdefault("rotation", None)  # files from before there were rotations
+    for later in ("rotation", "origin"):  # not in files from before there were any
+        content.setdefault(later, None)
     sampled = content.get("kind") == "gibbs"
     kinds = _sampled().KINDS if sampled else _CONTENT | ({"holes": _holes} if found > 1 else {})
     checked = json_kinds.fields(CONTENT, content, kinds)
@@ -503,7 +515,8 @@ def _rebuild(content: dict[str, Any], arrays: dict[str, Array]) -> Posterior:
     target = None if rotation is None else rotation.target
     if target is not None and np.shape(target) != first["loadings"].mean.shape:
         raise FileError(f"is damaged: a target of shape {np.shape(target)} is not of its loadings")
-    return VariationalPosterior(**first, **shared, rivals=rivals, rotation=rotation)
+    own = {"rotation": rotation, "origin": content["origin"]}
+    return VariationalPosterior(**first, **shared, **own, rivals=rivals)
 
 
 def _rebuild_part(part: dict[str, Any], arrays: dict[str, Array], prefix: str) -> dict[str, Any]:
@@ -614,6 +627,19 @@ def _rotation(name: str, value: Any) -> Rotation:
     return rotation
 
 
+def _origin(name: str, value: Any) -> Origin:
+    texts = json_kinds.list_of(json_kinds.text)
+    pairs = json_kinds.list_of(json_kinds.list_of(json_kinds.text, 2))
+    kinds: dict[str, json_kinds.Kind] = dict.fromkeys(Origin._fields, json_kinds.text)
+    kinds |= {"remarks": texts, "warnings": texts, "settings": pairs, "versions": pairs}
+    found = json_kinds.fields(name, value, kinds)
+    for key in ("settings", "versions"):
+        if any(len(pair) != 2 for pair in found[key]):
+            raise FileError(f"is damaged: {key} are no pairs")
+        found[key] = [(pair[0], pair[1]) for pair in found[key]]
+    return Origin(**found)
+
+
 def _made(what: type, values: dict[str, Any]) -> Any:
     try:
         return what(**values)
@@ -692,6 +718,7 @@ SHARED_KINDS: dict[str, json_kinds.Kind] = {
     "names": json_kinds.optional(json_kinds.list_of(json_kinds.text)),
     "prior": _prior,
     "rotation": json_kinds.optional(_rotation),
+    "origin": json_kinds.optional(_origin),
     "statistics": json_kinds.optional(_statistics),
     "scores": json_kinds.flag,
 }

@@ -14,6 +14,7 @@ from cuspfa._types import Array, BoolArray, RandomState
 from cuspfa.posterior.base import Posterior, correlation_of
 from cuspfa.posterior.convergence import effective_size, r_hat
 from cuspfa.posterior.draws import Draws
+from cuspfa.posterior.origin import Origin
 from cuspfa.posterior.record import FitRecord
 from cuspfa.prior import CuspPrior
 from cuspfa.rotation import Rotation
@@ -91,6 +92,7 @@ class SampledPosterior(Posterior):
     n_chains: int = 1
     names: list[str] | None = None
     rotation: Rotation | None = None
+    origin: Origin | None = None
     record: FitRecord | None = None
 
     def __repr__(self) -> str:

@@ -54,6 +54,7 @@ def describe(
         "names": None if posterior.names is None else list(posterior.names),
         "prior": files.prior_out(posterior.prior),
         "rotation": files.rotation_out(posterior.rotation),
+        "origin": files.origin_out(posterior.origin),
         "statistics": known,
         "scores": False,
         "n_draws": size,
@@ -124,6 +125,7 @@ def rebuild(content: dict[str, Any], arrays: dict[str, Array]) -> SampledPosteri
         n_rows=content["n_rows"],
         names=content["names"],
         rotation=content["rotation"],
+        origin=content["origin"],
         record=files.record_of(content["record"], arrays.get("trace")),
     )
     if posterior.n_active != content["n_factors"]:

@@ -15,6 +15,7 @@ from cuspfa.data.patterns import unrestricted_covariance
 from cuspfa.errors import InputError
 from cuspfa.posterior.base import Posterior, correlation_of
 from cuspfa.posterior.draws import Draws
+from cuspfa.posterior.origin import Origin
 from cuspfa.posterior.record import FitRecord
 from cuspfa.prior import CuspPrior
 from cuspfa.rotation import Rotation
@@ -132,6 +133,8 @@ class VariationalPosterior(Posterior):
         Of data with holes, estimated without a factor model, once it was asked for.
     rows : RowsInMemory or None
         Rows with holes, for exact sweeps; None after `cuspfa.load`, pickling or copying.
+    origin : Origin or None
+        Where it came from.
     """
 
     loadings: LoadingsLaw
@@ -154,6 +157,7 @@ class VariationalPosterior(Posterior):
     correlation: Array | None = None
     rows: RowsInMemory | None = None
     rotation: Rotation | None = None
+    origin: Origin | None = None
 
     def __repr__(self) -> str:
         """Short: its arrays are for asking, not for looking at."""

@@ -1,0 +1,52 @@
+"""One page on a fit that can be sent to anybody: `posterior.report(path)`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cuspfa._checks import must_be
+from cuspfa._whole_file import check_writable, replacing
+from cuspfa.posterior.draws import Draws
+
+if TYPE_CHECKING:
+    from cuspfa.posterior.base import Posterior
+
+
+def write_report(
+    posterior: Posterior,
+    path: str | os.PathLike[str],
+    *,
+    title: str | None = None,
+    scores: Any = None,
+    draws: Draws | None = None,
+) -> None:
+    """Write a report; see `Posterior.report`."""
+    target = _place(path)
+    check_writable("path", target)
+    if title is not None and not isinstance(title, str):
+        raise must_be("title", "None or a text", title)
+    try:
+        from cuspfa.report.page import render
+    except ImportError as error:
+        raise ImportError(
+            "A report needs jinja2, which is not installed. Install it with "
+            "pip install 'cuspfa[app]'."
+        ) from error
+    from cuspfa.report.content import gather
+
+    text = render(gather(posterior, draws, scores), title)
+    with replacing(target) as temporary:
+        # A name with half a character in it is shown with a question mark.
+        temporary.write_bytes(text.encode("utf-8", "replace"))
+
+
+def _place(path: Any) -> Path:
+    try:
+        text = os.fsdecode(path)
+    except TypeError:
+        raise must_be("path", "a text or a path", path) from None
+    if not text or "\0" in text:
+        raise must_be("path", "the name of a file", path)
+    return Path(text)
