@@ -2,7 +2,7 @@
 
 Λ p×H, σ² (p), η n×H, z (H), v (H), θ (H): Legramanti, Durante & Dunson (2020), Algorithm 1, with a
 fixed number H of columns, and Algorithm 2, which adapts it. `mask` (n×p, True where observed) makes
-every sum over observed entries only; `free_means` draws the means of the columns, with a flat prior.
+every sum over observed entries only; `free_means` draws the columns' means, with a flat prior.
 Nothing of the package is used.
 """
 

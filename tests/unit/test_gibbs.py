@@ -74,7 +74,7 @@ def distance(ours, theirs):
     return float(np.max(np.abs(ours.mean(axis=0) - theirs.mean(axis=0)) / error))
 
 
-CHAINS = 5
+CHAINS = 3
 
 
 def drawn(y, slab, n_draws, rate=2.0, mean="plugged-in", seed=0):
@@ -121,8 +121,8 @@ def literally(y, slab, sweeps, seed=1, **settings):
 def test_agrees_with_a_literal_sampler(slab, shape):
     y = datasets.simulate(*shape, 1, random_state=3).X
     y -= y.mean(axis=0)
-    omega, counts, _ = literally(y, slab[0], 4000)
-    found, active, _ = drawn(y, slab[1], 2000)
+    omega, counts, _ = literally(y, slab[0], 3000)
+    found, active, _ = drawn(y, slab[1], 1600)
     assert distance(found, omega) < 4
     assert distance(active[:, None], counts[:, None]) < 4
     # The comparison can fail: another prior of the noise is another posterior.
@@ -139,8 +139,8 @@ def test_agrees_with_a_literal_sampler_of_data_with_holes(shape):
     holes = np.where(seen, y, np.nan)
     slab = SLABS["inverse gamma"]
     given = np.where(seen, y, 0.0)
-    omega, counts, means = literally(given, slab[0], 5000, mask=seen, free_means=True)
-    found, active, places = drawn(holes, slab[1], 1500, mean="flat")
+    omega, counts, means = literally(given, slab[0], 3000, mask=seen, free_means=True)
+    found, active, places = drawn(holes, slab[1], 1000, mean="flat")
     assert distance(found, omega) < 4
     assert distance(active[:, None], counts[:, None]) < 4
     assert distance(places, means) < 4
