@@ -9,6 +9,7 @@ import numpy as np
 
 from cuspfa._threads import one_blas_thread
 from cuspfa.data.complete import Prepared
+from cuspfa.data.holes import HoleSource
 from cuspfa.gibbs import result as sampled
 from cuspfa.gibbs.method import Gibbs, GibbsStart
 from cuspfa.gibbs.method import default_prior as gibbs_prior
@@ -53,7 +54,7 @@ def infer(
             fit = method.infer(source, prior, n_factors=n_factors, rng=rng, n_jobs=n_jobs)
             posterior = variational.posterior_of(fit, prepared, prior, names)
             return Outcome(posterior, fit.interrupted, fit.crowded)
-        method.check_possible(source, prior)
+        method.check_possible(prior)
         start = None
         if method.init == "variational":
             start = _start(prepared, prior, n_factors, rng)
@@ -75,4 +76,7 @@ def _start(
     if found.interrupted:
         raise KeyboardInterrupt
     state = found.best.state
-    return GibbsStart(state.loadings, state.noise)
+    location = None
+    if isinstance(prepared.source, HoleSource):
+        location = state.scores.location(state.loadings)
+    return GibbsStart(state.loadings, state.noise, location)

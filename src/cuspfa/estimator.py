@@ -320,8 +320,8 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
             if not flat:
                 raise DataError(
                     "X has missing values, and mean='plugged-in' would take the means of what was "
-                    "observed as known, which is biased. Use Variational(mean='flat'), or rows "
-                    "without missing values."
+                    "observed as known, which is biased. Use "
+                    f"{type(method).__name__}(mean='flat'), or rows without missing values."
                 )
             prepared = prepare_holes(table.rows, scaling=scaling, flat_mean=flat)
             self._say_before(prepared)

@@ -126,15 +126,16 @@ def draw_given_scales(
     scales = chains.scales
     scores = draw_scores(chains.loadings, chains.noise, data, rng)
     if len(moved):
-        scores, scales = _turn_scores(chains, scores, moved, data.n, rng)
+        _, scores, scales = turn_scores(chains, scores, moved, data.n, rng)
     loadings = draw_loadings(scales.variances, chains.noise, scores, rng)
-    return Chains(loadings, draw_noise(loadings, scores, data, prior, rng), scales)
+    noise = draw_noise(loadings, scores, data.squares[:, None], data.n, prior, rng)
+    return Chains(loadings, noise, scales)
 
 
-def _turn_scores(
+def turn_scores(
     chains: Chains, scores: Scores, moved: Indices, n: float, rng: np.random.Generator
-) -> tuple[Scores, Scales]:
-    """Scores and scales after `turn` of these columns."""
+) -> tuple[Array, Scores, Scales]:
+    """R (B, K, K), scores and scales after `turn` of these columns."""
     p, size, k = chains.loadings.shape
     block = np.ix_(np.arange(size), moved, moved)
     part = gram(chains.loadings[:, :, moved])
@@ -146,7 +147,7 @@ def _turn_scores(
     second = root @ scores.second @ root.transpose(0, 2, 1)
     variances = chains.scales.variances.copy()
     variances[:, moved] = after.variances
-    return Scores(cross, second), chains.scales._replace(variances=variances)
+    return root, Scores(cross, second), chains.scales._replace(variances=variances)
 
 
 def rotate(columns: Array, scales: Scales, p: int, rng: np.random.Generator) -> Array:
@@ -304,12 +305,17 @@ def draw_loadings(
 
 
 def draw_noise(
-    loadings: Array, scores: Scores, data: Statistics, prior: CuspPrior, rng: np.random.Generator
+    loadings: Array,
+    scores: Scores,
+    squares: Array,
+    n: float,
+    prior: CuspPrior,
+    rng: np.random.Generator,
 ) -> Array:
-    """σ² | Λ, η, Y, (p, B)."""
+    """σ² | Λ, η, Y, (p, B), of columns with these sums of squares, (p, B) or (p, 1)."""
     fitted = flip(flip(loadings) @ scores.second) - 2.0 * scores.cross
-    rss = np.maximum(data.squares[:, None] + np.sum(loadings * fitted, axis=2), 0.0)
-    gamma = rng.standard_gamma(prior.noise_shape + data.n / 2, size=rss.shape)
+    rss = np.maximum(squares + np.sum(loadings * fitted, axis=2), 0.0)
+    gamma = rng.standard_gamma(prior.noise_shape + n / 2, size=rss.shape)
     return np.asarray((prior.noise_rate + rss / 2) / gamma)
 
 

@@ -4,12 +4,12 @@ A sweep knows a value for every hole, so that all rows share one score covarianc
 `sweeps.py` serve; at its end the holes are drawn anew, given scores, loadings, noise and means.
 The means are integrated out where scores, loadings and noise are drawn.
 
-`draw_scores` is the draw of scores given the observed entries alone, which begins a chain.
+`fill` draws the holes given the observed entries alone, scores integrated out. It begins a chain;
+a sampler that keeps no value of a row from sweep to sweep begins every sweep with it.
 """
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -24,12 +24,12 @@ from cuspfa.sweeps import (
     Scores,
     begin_at,
     draw_loadings,
+    draw_noise,
     draw_scales,
     energies,
-    flip,
     gram,
-    rotate,
-    turn,
+    rotate_loadings,
+    turn_scores,
 )
 
 
@@ -42,12 +42,10 @@ class RowsInMemory:
     def __init__(self, data: HoleRows) -> None:
         self.data = data
 
-    @cached_property
+    @property
     def holes(self) -> tuple[Indices, Indices]:
         """Rows and columns of the holes."""
-        of_row = np.repeat(np.arange(len(self.data.sizes)), self.data.sizes)
-        rows, columns = np.nonzero(~self.data.patterns[of_row])
-        return rows, columns
+        return self.data.holes
 
     def __reduce__(self) -> tuple[object, tuple[()]]:
         return nothing, ()
@@ -93,6 +91,23 @@ def draw_scores(
     return np.concatenate(found)
 
 
+def fill(
+    data: HoleRows, loadings: Array, noise: Array, mean: Array, rng: np.random.Generator
+) -> Array:
+    """A value for every hole given the observed entries, (B, m); loadings (p, B, K), others (p, B).
+
+    The scores are drawn with them, and forgotten.
+    """
+    row, column = data.holes
+    filled = np.empty((loadings.shape[1], len(row)))
+    for b, values in enumerate(filled):
+        own, variance, level = loadings[:, b], noise[:, b], mean[:, b]
+        scores = draw_scores(data, own, variance, level, rng)
+        values[:] = level[column] + np.sum(own[column] * scores[row], axis=1)
+        values += np.sqrt(variance[column]) * rng.standard_normal(len(column))
+    return filled
+
+
 def begin_filled(
     loadings: LoadingsLaw,
     noise: Noise,
@@ -104,57 +119,75 @@ def begin_filled(
 ) -> FilledChains:
     """Chains that begin at draws from q, with holes drawn given these."""
     chains = begin_at(loadings, noise, slab, size, rng)
-    row, column = rows.holes
-    filled = np.empty((size, len(row)))
-    for b in range(size):
-        own, variance = chains.loadings[:, b], chains.noise[:, b]
-        scores = draw_scores(rows.data, own, variance, location, rng)
-        filled[b] = location[column] + np.sum(own[column] * scores[row], axis=1)
-        filled[b] += np.sqrt(variance[column]) * rng.standard_normal(len(column))
-    return FilledChains(chains, filled, np.tile(location[:, None], (1, size)))
+    mean = np.tile(location[:, None], (1, size))
+    return FilledChains(chains, fill(rows.data, chains.loadings, chains.noise, mean, rng), mean)
 
 
 def sweep_filled(
     at: FilledChains, rows: RowsInMemory, slab: Slab, prior: CuspPrior, rng: np.random.Generator
 ) -> FilledChains:
     """One draw of everything, each block given the others."""
-    (p, size, k), n = at.chains.loadings.shape, len(rows.data.rows)
-    loadings, noise = at.chains.loadings, at.chains.noise
-    loadings = flip(flip(loadings) @ rotate(gram(loadings), at.chains.scales, p, rng))
-    columns = gram(loadings)
-    scales = draw_scales(energies(columns), at.chains.scales, slab, p, rng)
-    table = rows.data.rows.copy()
+    every = np.arange(at.chains.loadings.shape[2])
+    chains = rotate_loadings(at.chains, every, rng)
+    energy = energies(gram(chains.loadings))
+    scales = draw_scales(energy, chains.scales, slab, len(chains.noise), rng)
+    chains, scores, level = draw_given_filled(
+        chains._replace(scales=scales), every, rows.data, at.filled, prior, rng
+    )
+    row, column = rows.holes
+    filled, sd = np.empty_like(at.filled), np.sqrt(chains.noise)
+    for b, values in enumerate(filled):
+        values[:] = level[column, b]
+        values += np.sum(chains.loadings[column, b] * scores[b][row], axis=1)
+        values += sd[column, b] * rng.standard_normal(len(column))
+    mean = draw_mean(chains.loadings, level, len(rows.data.rows), rng)
+    return FilledChains(chains, filled, mean)
+
+
+def draw_given_filled(
+    chains: Chains,
+    moved: Indices,
+    data: HoleRows,
+    filled: Array,
+    prior: CuspPrior,
+    rng: np.random.Generator,
+) -> tuple[Chains, Array, Array]:
+    """Scores, loadings and noise given the scales and a value for every hole.
+
+    Between scores and loadings `turn` these columns. With the chains come the scores less their
+    mean over the rows, (B, n, K), and the levels of the columns at scores of zero of that kind,
+    (p, B).
+    """
+    (p, size, k), n = chains.loadings.shape, len(data.rows)
+    table = data.rows.copy()
     scores, cross = np.empty((size, n, k)), np.empty((p, size, k))
     averages, squares = np.empty((p, size)), np.empty((p, size))
     for b in range(size):
-        table[rows.holes] = at.filled[b]
+        table[data.holes] = filled[b]
         averages[:, b] = table.mean(axis=0)
         # About zero but for the holes, so that squares lose no digits by subtraction.
         squares[:, b] = np.einsum("ij,ij->j", table, table) - n * averages[:, b] ** 2
-        scores[b] = _centred_scores(table, averages[:, b], loadings[:, b], noise[:, b], rng)
+        own = chains.loadings[:, b], chains.noise[:, b]
+        scores[b] = _centred_scores(table, averages[:, b], *own, rng)
         cross[:, b] = table.T @ scores[b]
-    second = scores.transpose(0, 2, 1) @ scores
-    root, second, scales = turn(columns, second, scales, n - 1.0, p, rng)
-    scores = scores @ root.transpose(0, 2, 1)
-    moved = Scores(flip(flip(cross) @ root.transpose(0, 2, 1)), second)
-    loadings = draw_loadings(scales.variances, noise, moved, rng)
-    fitted = flip(flip(loadings) @ second) - 2.0 * moved.cross
-    rss = np.maximum(squares + np.sum(loadings * fitted, axis=2), 0.0)
-    gamma = rng.standard_gamma(prior.noise_shape + (n - 1) / 2, size=rss.shape)
-    noise = (prior.noise_rate + rss / 2) / gamma
-    # The scores are centred, so the level of a column is its average, up to noise; its mean, the
-    # level at scores of zero, also lacks what the average of n scores may be.
-    sd = np.sqrt(noise)
-    level = averages + sd * rng.standard_normal((p, size)) / np.sqrt(n)
+    known, scales = Scores(cross, scores.transpose(0, 2, 1) @ scores), chains.scales
+    if len(moved):
+        root, known, scales = turn_scores(chains, known, moved, n - 1.0, rng)
+        scores = scores @ root.transpose(0, 2, 1)
+    loadings = draw_loadings(scales.variances, chains.noise, known, rng)
+    noise = draw_noise(loadings, known, squares, n - 1.0, prior, rng)
+    level = averages + np.sqrt(noise / n) * rng.standard_normal((p, size))
+    return Chains(loadings, noise, scales), scores, level
+
+
+def draw_mean(loadings: Array, level: Array, n: int, rng: np.random.Generator) -> Array:
+    """The means of the columns, (p, B), given their levels where the scores were centred.
+
+    A mean is the level at scores of zero, and lacks what the average of n scores may be.
+    """
+    _, size, k = loadings.shape
     shift = rng.standard_normal((size, k)) / np.sqrt(n)
-    row, column = rows.holes
-    filled = np.empty_like(at.filled)
-    for b in range(size):
-        own = loadings[:, b]
-        filled[b] = level[column, b] + np.sum(own[column] * scores[b][row], axis=1)
-        filled[b] += sd[column, b] * rng.standard_normal(len(column))
-    mean = level + np.sum(loadings * shift, axis=2)
-    return FilledChains(Chains(loadings, noise, scales), filled, mean)
+    return np.asarray(level + np.sum(loadings * shift, axis=2))
 
 
 def _centred_scores(

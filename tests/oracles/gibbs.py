@@ -2,7 +2,8 @@
 
 Λ p×H, σ² (p), η n×H, z (H), v (H), θ (H): Legramanti, Durante & Dunson (2020), Algorithm 1, with a
 fixed number H of columns, and Algorithm 2, which adapts it. `mask` (n×p, True where observed) makes
-every sum over observed entries only. Nothing of the package is used.
+every sum over observed entries only; `free_means` draws the columns' means, with a flat prior.
+Nothing of the package is used.
 """
 
 import math
@@ -76,17 +77,28 @@ def sample(
     sweeps,
     rng,
     mask=None,
+    free_means=False,
     adapt=None,
 ):
-    """Draws after each sweep: Ω (sweeps, p, p) and the number of active columns (sweeps,)."""
-    n, p = y.shape
+    """Draws after each sweep: Ω (sweeps, p, p), the number of active columns (sweeps,) and means.
+
+    The means (sweeps, p) are zeros unless they are free.
+    """
+    rows, (n, p) = y, y.shape
+    means = np.zeros(p)
     seen = np.ones((n, p), dtype=bool) if mask is None else mask
     H = n_terms
     loadings, noise = rng.standard_normal((p, H)), np.ones(p)
     theta, weights = np.full(H, spike), np.full(H, 1.0 / H)
     scores = rng.standard_normal((n, H))
-    omegas, counts = [], []
+    omegas, counts, all_means = [], [], []
     for t in range(1, sweeps + 1):
+        if free_means:
+            for j in range(p):
+                left = rows[seen[:, j], j] - scores[seen[:, j]] @ loadings[j]
+                spread = math.sqrt(noise[j] / len(left))
+                means[j] = left.mean() + spread * rng.standard_normal()
+            y = rows - means
         for j in range(p):
             own = scores[seen[:, j]]
             precision = np.diag(1.0 / theta) + own.T @ own / noise[j]
@@ -112,6 +124,7 @@ def sample(
                 theta[h] = rate / rng.gamma(slab[1] + p / 2)
         omegas.append(loadings @ loadings.T + np.diag(noise))
         counts.append(int(active.sum()))
+        all_means.append(means.copy())
         if adapt is not None and t >= adapt[0] and rng.random() < math.exp(adapt[1] + adapt[2] * t):
             new = math.sqrt(spike) * rng.standard_normal((p, 1))
             fresh = rng.standard_normal((n, 1))
@@ -126,4 +139,4 @@ def sample(
                 v = rng.beta(1, alpha)
                 weights = np.append(weights[:-1], [v * weights[-1], (1 - v) * weights[-1]])
             H = loadings.shape[1]
-    return np.array(omegas), np.array(counts)
+    return np.array(omegas), np.array(counts), np.array(all_means)

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cuspfa import CuspPrior, GaussianSlab, InverseGammaSlab
+from cuspfa import CuspPrior, GaussianSlab, InverseGammaSlab, sweeps_holes
 from cuspfa.data.arrays import RotatedRows, RowMatrix
+from cuspfa.data.holes import HoleSource
+from cuspfa.data.patterns import HoleRows
 from cuspfa.gibbs import chain, columns
 from cuspfa.gibbs.chain import Model, State, sweep
 from cuspfa.gibbs.columns import Columns
@@ -119,6 +121,34 @@ def one_step(slab, n, p, turn_every, steps=3, seed=0, sets=SETS):
     return min(stats.ks_2samp(one, other).pvalue for one, other in pairs)
 
 
+def paired(slab, n, p, turn_every, steps=2, sets=300, seed=0, part=0.0):
+    """The largest |z| of what sweeps change in features, at independent draws from the joint law.
+
+    No draw depends on another, so that the errors are known, and each is compared with itself. With
+    holes (`part`) the data enter by their first rows alone, which have none, and nothing depends on
+    where the means are: the prior of these is flat.
+    """
+    rng = np.random.default_rng(seed)
+    changes = []
+    for _ in range(sets):
+        state = from_prior(slab, p, rng)
+        y = rows_given(state, n, rng)
+        model, known = model_of(y, slab, turn_every), y
+        if part:
+            seen = rng.random((n, p)) > part
+            seen[:3] = True
+            known = y[:3] - y[:3].mean(axis=0)
+            source = HoleSource(HoleRows(np.where(seen, y, 0.0), seen))
+            model = model._replace(data=source)
+            state = state._replace(mean=np.zeros((p, 1)))
+        before = np.array(features(state, known))
+        for at in range(1, steps + 1):
+            state = sweep(state, at, model, rng)
+        changes.append(features(state, known) - before)
+    found = np.array(changes)
+    return float(np.max(np.abs(found.mean(axis=0)) / found.std(axis=0, ddof=1)) * np.sqrt(sets))
+
+
 def geweke(slab, n, p, turn_every, length=2400, seed=1):
     """The largest |z| of features along sweeps with new data in turn, against the prior."""
     rng = np.random.default_rng(seed)
@@ -142,6 +172,20 @@ def geweke(slab, n, p, turn_every, length=2400, seed=1):
 @pytest.mark.parametrize("slab", SLABS.values(), ids=SLABS)
 def test_sweeps_leave_the_joint_law_as_it_is(slab, n, p, turn_every):
     assert one_step(slab, n, p, turn_every) > 1e-4
+
+
+@pytest.mark.parametrize(("slab", "turn_every"), [("fixed", 1), ("pooled", 2)])
+def test_sweeps_leave_the_joint_law_with_holes_as_it_is(slab, turn_every):
+    assert paired(SLABS[slab], 7, 4, turn_every, part=0.3) < 4.5
+
+
+def test_holes_filled_without_the_factors_are_found_out(monkeypatch):
+    def apart(data, loadings, noise, mean, rng):
+        spread = noise + np.sum(loadings**2, axis=2)
+        return sweeps_holes.fill(data, 0.0 * loadings, spread, mean, rng)
+
+    monkeypatch.setattr(chain, "fill", apart)
+    assert paired(SLABS["fixed"], 16, 4, 0, steps=4, part=0.4) > 4.5
 
 
 @pytest.mark.parametrize("slab", SLABS.values(), ids=SLABS)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import copy
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -17,8 +18,8 @@ from cuspfa._types import Array, BoolArray, Indices
 
 BLOCK = 1 << 19
 """Numbers of a block of rows, or of its K×K matrices: 4 MB."""
-EM_WORK = 4e9
-"""Operations that covariances without a model may take, for measures of fit."""
+EM_STEPS, EM_WORK = 8, 4e9
+"""Steps to correlations without a model, for measures of fit, and operations they may take."""
 
 
 class Block(NamedTuple):
@@ -68,6 +69,13 @@ class HoleRows:
         self.starts = np.concatenate([[0], np.cumsum(self.sizes)])
         """Where the rows of each pattern begin, and the end."""
         self.counts = seen.sum(axis=0).astype(float)
+
+    @cached_property
+    def holes(self) -> tuple[Indices, Indices]:
+        """Rows, in their sorted order, and columns of the holes; not for rotated rows."""
+        of_row = np.repeat(np.arange(len(self.sizes)), self.sizes)
+        rows, columns = np.nonzero(~self.patterns[of_row])
+        return rows, columns
 
     def rotated(self) -> HoleRows:
         """The same to a Gaussian model, with at most p + 1 rows for a pattern."""
@@ -149,6 +157,20 @@ def _inverses(a: Array) -> tuple[Array, Array]:
     return a, log_det
 
 
+def too_long(data: HoleRows, steps: int = EM_STEPS) -> bool:
+    """Would covariances without a model take long?"""
+    return len(data.patterns) * float(data.rows.shape[1]) ** 3 * steps > EM_WORK
+
+
+def unrestricted_correlation(data: HoleRows, mean: Array, covariance: Array) -> Array | None:
+    """(p, p) as below, by a few steps: the model's own covariances are near."""
+    found = unrestricted_covariance(data, mean, covariance, EM_STEPS)
+    if found is None:
+        return None
+    sd = np.sqrt(np.diag(found))
+    return np.asarray(found / sd[:, None] / sd)
+
+
 def unrestricted_covariance(
     data: HoleRows, mean: Array, covariance: Array, steps: int
 ) -> Array | None:
@@ -157,7 +179,7 @@ def unrestricted_covariance(
     None where that would take long: each pattern takes a matrix of its own.
     """
     p = data.rows.shape[1]
-    if len(data.patterns) * float(p) ** 3 * steps > EM_WORK:
+    if too_long(data, steps):
         return None
     for _ in range(steps):
         sums, products = np.zeros(p), np.zeros((p, p))

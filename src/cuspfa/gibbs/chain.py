@@ -2,6 +2,9 @@
 
 A sweep draws scores given (Λ, σ²), loadings and noise given them (`cuspfa.sweeps`), then labels,
 sticks and the variances θ_h (`columns.py`). The number of columns changes between θ and the scores.
+
+With holes a sweep begins with a value for each of them, given the observed entries alone, and ends
+with the columns' means (`cuspfa.sweeps_holes`); no value of a row is kept from sweep to sweep.
 """
 
 from __future__ import annotations
@@ -13,7 +16,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from cuspfa._types import Array, BoolArray
+from cuspfa._types import Array, BoolArray, Indices
+from cuspfa.data.holes import HoleSource
 from cuspfa.gibbs.columns import (
     Columns,
     adapt,
@@ -35,6 +39,7 @@ from cuspfa.sweeps import (
     log_likelihood,
     rotate_loadings,
 )
+from cuspfa.sweeps_holes import draw_given_filled, draw_mean, fill
 
 NOTHING = np.zeros(0, dtype=np.intp)
 
@@ -42,7 +47,7 @@ NOTHING = np.zeros(0, dtype=np.intp)
 class Model(NamedTuple):
     """What does not change from sweep to sweep."""
 
-    data: Statistics
+    data: Statistics | HoleSource
     prior: CuspPrior
     spike: float
     """θ_∞."""
@@ -61,23 +66,26 @@ class State(NamedTuple):
 
     chains: Chains
     columns: Columns | None
+    mean: Array | None = None
+    """(p, B) of the columns, where these have holes."""
 
 
 def sweep(state: State, at: int, model: Model, rng: np.random.Generator) -> State:
     """The state after sweep number `at` (from 1 on)."""
-    chains, columns = state
+    chains, columns, mean = state
     moved = NOTHING
     if model.turn_every and at % model.turn_every == 0:
         free = chains.scales.free if columns is not None else None
         width = chains.loadings.shape[2]
         moved = np.arange(width) if free is None else np.flatnonzero(free.any(axis=0))
-    chains = draw_given_scales(chains, moved, model.data, model.prior, rng)
+    chains, mean = _draw_given_scales(chains, mean, moved, model, rng)
     if len(moved) > 1:
         chains = rotate_loadings(chains, moved, rng)
     energy = np.einsum("jbh,jbh->bh", chains.loadings, chains.loadings)
     p, slab = len(chains.noise), model.prior.slab
     if columns is None:
-        return State(chains._replace(scales=draw_scales(energy, chains.scales, slab, p, rng)), None)
+        scales = draw_scales(energy, chains.scales, slab, p, rng)
+        return State(chains._replace(scales=scales), None, mean)
     odds = log_odds(energy, chains.scales, model.prior, model.spike, p)
     active, counts = draw_labels(odds, columns, rng)
     log_s = draw_sticks(counts, active.shape[1], model.prior, rng)
@@ -88,7 +96,20 @@ def sweep(state: State, at: int, model: Model, rng: np.random.Generator) -> Stat
         rate = math.exp(min(model.adapt_rate[0] + model.adapt_rate[1] * at, 0.0))
         chosen = rng.random(len(active)) < rate
         chains, columns = adapt(chains, columns, chosen, model.spike, model.most, model.prior, rng)
-    return State(chains, columns)
+    return State(chains, columns, mean)
+
+
+def _draw_given_scales(
+    chains: Chains, mean: Array | None, moved: Indices, model: Model, rng: np.random.Generator
+) -> tuple[Chains, Array | None]:
+    """Scores, loadings, noise and, where there are holes, values for these and means."""
+    if not isinstance(model.data, HoleSource):
+        return draw_given_scales(chains, moved, model.data, model.prior, rng), None
+    assert mean is not None
+    data = model.data.original
+    filled = fill(data, chains.loadings, chains.noise, mean, rng)
+    chains, _, level = draw_given_filled(chains, moved, data, filled, model.prior, rng)
+    return chains, draw_mean(chains.loadings, level, len(data.rows), rng)
 
 
 def with_labels(scales: Scales, columns: Columns, model: Model) -> Scales:
@@ -106,10 +127,12 @@ def begin(
     active: BoolArray | None,
     model: Model,
     rng: np.random.Generator,
+    location: Array | None = None,
 ) -> State:
     """A state from loadings (p, B, H), noise (p, B) and the active columns (B, H).
 
-    `active` None means that the number of factors is given, and all columns are.
+    `active` None means that the number of factors is given, and all columns are. `location` (p,)
+    are the means of columns with holes; None means those of what was observed.
     """
     p, size, _ = loadings.shape
     slab = model.prior.slab
@@ -125,7 +148,10 @@ def begin(
         columns = first_columns(active, model.prior, rng)
         scales = with_labels(scales, columns, model)
     scales = draw_scales(energy, scales, slab, p, rng, steps=10 * HYPER_STEPS)
-    return State(Chains(loadings, noise, scales), columns)
+    mean = None
+    if isinstance(model.data, HoleSource):
+        mean = np.zeros((p, size)) if location is None else np.tile(location[:, None], (1, size))
+    return State(Chains(loadings, noise, scales), columns, mean)
 
 
 class Plan(NamedTuple):
@@ -156,6 +182,8 @@ class Kept(NamedTuple):
     """(D, B, H)"""
     log_likelihood: Array
     """(D, B) with the scores integrated out."""
+    mean: Array | None = None
+    """(D, B, p) of the columns, where these have holes."""
 
 
 class GibbsProgress(NamedTuple):
@@ -238,13 +266,19 @@ def _mean_active(state: State) -> float:
     return float(state.columns.active.sum(axis=1).mean())
 
 
-def _draw_of(state: State, data: Statistics) -> Kept:
-    chains, columns = state
+def _draw_of(state: State, data: Statistics | HoleSource) -> Kept:
+    chains, columns, mean = state
     loadings = np.ascontiguousarray(flip(chains.loadings))
     size, _, width = loadings.shape
     active = np.ones((size, width), dtype=bool) if columns is None else columns.active
-    found = log_likelihood(chains.loadings, chains.noise, data)
-    return Kept(loadings[None], chains.noise.T.copy()[None], active[None], found[None])
+    noise = np.ascontiguousarray(chains.noise.T)
+    if not isinstance(data, HoleSource):
+        found = log_likelihood(chains.loadings, chains.noise, data)
+        return Kept(loadings[None], noise[None], active[None], found[None])
+    assert mean is not None
+    pairs = zip(loadings, noise, strict=True)
+    found = np.array([data.log_likelihood(own, variance) for own, variance in pairs])
+    return Kept(loadings[None], noise[None], active[None], found[None], mean.T.copy()[None])
 
 
 def together(parts: list[Kept], axis: int = 0) -> Kept:
@@ -257,9 +291,11 @@ def together(parts: list[Kept], axis: int = 0) -> Kept:
             return array
         return np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, missing)])
 
+    means = [part.mean for part in parts if part.mean is not None]
     return Kept(
         np.concatenate([padded(part.loadings) for part in parts], axis=axis),
         np.concatenate([part.noise for part in parts], axis=axis),
         np.concatenate([padded(part.active) for part in parts], axis=axis),
         np.concatenate([part.log_likelihood for part in parts], axis=axis),
+        np.concatenate(means, axis=axis) if means else None,
     )

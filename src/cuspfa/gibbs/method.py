@@ -14,7 +14,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from cuspfa._checks import must_be
 from cuspfa._parameters import check_parameters
+from cuspfa._types import Array
 from cuspfa.blocks import LoadingsLaw, Noise
+from cuspfa.data.holes import HoleSource
 from cuspfa.data.source import DataSource
 from cuspfa.errors import DataError, InputError
 from cuspfa.gibbs.chain import Callback, Kept, Model, Plan, State, begin, run, together
@@ -33,6 +35,8 @@ class GibbsStart(NamedTuple):
 
     loadings: LoadingsLaw
     noise: Noise
+    location: Array | None = None
+    """(p,) the means of columns with holes."""
 
 
 class GibbsFit(NamedTuple):
@@ -174,7 +178,10 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
         With a given number all its columns are of the slab and there are no others.
         """
         model = self._model(source, prior)
-        groups = _groups(self.n_chains, source.p * min(source.p, round(source.n)))
+        rows = round(source.n)
+        if not isinstance(source, HoleSource):
+            rows = min(source.p, rows)
+        groups = _groups(self.n_chains, source.p * rows)
         streams = rng.spawn(len(groups))
         plan = Plan(self.n_draws, self.burn_in, self.thin)
         folder = None if self.store is None else Store(Path(self.store))
@@ -213,13 +220,8 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
         late = sweeps < plan.sweeps and not interrupted
         return GibbsFit(kept, model.spike, sweeps, interrupted, late)
 
-    def check_possible(self, source: DataSource, prior: CuspPrior) -> None:
-        """Raise an error that says what to do where this slab or data cannot be sampled."""
-        if np.any(source.counts < source.n):
-            raise DataError(
-                "method='gibbs' needs complete data. Got missing values: use method='variational', "
-                "which fits them as they are, or rows without them."
-            )
+    def check_possible(self, prior: CuspPrior) -> None:
+        """Raise an error that says what to do where this slab cannot be sampled."""
         if isinstance(prior.slab, LearnedSlab):
             raise InputError(
                 "The slab of prior must have a law that can be drawn from for method='gibbs'. Got "
@@ -228,8 +230,8 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
             )
 
     def _model(self, source: DataSource, prior: CuspPrior) -> Model:
-        self.check_possible(source, prior)
-        data = source.statistics(None)
+        self.check_possible(prior)
+        data = source if isinstance(source, HoleSource) else source.statistics(None)
         if data is None:
             raise DataError(
                 "method='gibbs' needs the data as a dense matrix. Got a sparse one with many "
@@ -255,7 +257,8 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
         rng: np.random.Generator,
     ) -> State:
         """Chains at draws from the start, or at random; spare columns are drawn from the spike."""
-        variance = model.data.squares / model.data.n
+        data = model.data
+        variance = data.squares / (data.counts if isinstance(data, HoleSource) else data.n)
         p = len(variance)
         if start is None:
             width = model.most if n_factors is None else n_factors
@@ -270,14 +273,14 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
         noise = start.noise.rate[:, None] / gamma
         found = loadings.shape[2]
         if n_factors is not None:
-            return begin(loadings, noise, None, model, rng)
+            return begin(loadings, noise, None, model, rng, start.location)
         width = model.most if model.start_adapt is None else min(found + 1, model.most)
         kept = min(found, width - 1)
         spare = np.sqrt(model.spike) * rng.standard_normal((p, size, width - kept))
         loadings = np.concatenate([loadings[:, :, :kept], spare], axis=2)
         active = np.zeros((size, width), dtype=bool)
         active[:, :kept] = True
-        return begin(loadings, noise, active, model, rng)
+        return begin(loadings, noise, active, model, rng, start.location)
 
 
 def default_prior() -> CuspPrior:
@@ -322,4 +325,5 @@ def _first(part: Kept, length: int) -> Kept:
         part.noise[:length],
         part.active[:length],
         part.log_likelihood[:length],
+        None if part.mean is None else part.mean[:length],
     )

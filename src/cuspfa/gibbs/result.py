@@ -9,6 +9,8 @@ import numpy as np
 
 from cuspfa._types import Array
 from cuspfa.data.complete import Prepared
+from cuspfa.data.holes import HoleSource
+from cuspfa.data.patterns import too_long, unrestricted_correlation
 from cuspfa.gibbs.chain import Kept
 from cuspfa.gibbs.method import GibbsFit
 from cuspfa.posterior.record import FitRecord, SearchEntry
@@ -25,6 +27,11 @@ def posterior_of(
     """What is kept of the chains; nothing in it is a row of the data."""
     loadings, noise = _chain_after_chain(fit.kept)
     length, chains, width = fit.kept.active.shape
+    source, means = prepared.source, fit.kept.mean
+    drawn = counts = None
+    if isinstance(source, HoleSource) and means is not None:
+        counts = source.seen
+        drawn = prepared.center + prepared.scale * means.transpose(1, 0, 2).reshape(len(noise), -1)
     posterior = SampledPosterior(
         loadings=loadings * prepared.scale[:, None],
         noise_variance_draws=noise * prepared.scale**2,
@@ -33,13 +40,26 @@ def posterior_of(
         n_chains=chains,
         spike=fit.spike,
         prior=prior,
-        statistics=prepared.source.statistics(),
+        statistics=source.statistics(),
         center=prepared.center,
         scale=prepared.scale,
         n_rows=prepared.n,
         names=names,
+        mean_draws=drawn,
+        counts=counts,
     )
+    if isinstance(source, HoleSource):
+        posterior = replace(posterior, correlation=_unrestricted(source, posterior))
     return replace(posterior, record=_record(fit, posterior))
+
+
+def _unrestricted(source: HoleSource, posterior: SampledPosterior) -> Array | None:
+    """Correlations of data with holes without a factor model, for measures of fit."""
+    if too_long(source.data):
+        return None
+    location = (posterior.mean - posterior.center) / posterior.scale
+    start = posterior.covariance / posterior.scale[:, None] / posterior.scale
+    return unrestricted_correlation(source.data, location, start)
 
 
 def _chain_after_chain(kept: Kept) -> tuple[Array, Array]:

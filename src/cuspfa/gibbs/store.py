@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cuspfa._whole_file import replacing
+from cuspfa.data.holes import HoleSource
 from cuspfa.errors import FileError, InputError
 from cuspfa.gibbs.chain import Kept, Model, State
 from cuspfa.gibbs.columns import Columns
@@ -34,8 +35,13 @@ def settings_of(
     method: Gibbs, model: Model, n_factors: int | None, n_groups: int
 ) -> dict[str, Any]:
     """What must be the same for chains to go on; not the number of draws."""
-    data = hashlib.sha256()
-    for part in (np.array([model.data.n]), model.data.squares, model.data.rows[0]):
+    data, known = hashlib.sha256(), model.data
+    parts = [np.array([known.n]), known.squares]
+    if isinstance(known, HoleSource):
+        parts += [known.seen, known.original.rows]
+    else:
+        parts.append(known.rows[0])
+    for part in parts:
         data.update(np.ascontiguousarray(part).tobytes())
     return {
         "n_chains": int(method.n_chains),
@@ -126,7 +132,8 @@ class GroupFiles:
         """New draws, the state, and then the word that they are there."""
         number = self._last + 1
         if kept is not None:
-            _write_arrays(self._file("draws", number), kept._asdict())
+            named = {key: part for key, part in kept._asdict().items() if part is not None}
+            _write_arrays(self._file("draws", number), named)
         _write_arrays(self._file("state", number), _state_out(state))
         content = {"version": VERSION, "last": number, "sweep": at, "generator": generator}
         write_json(self._head, content)
@@ -140,8 +147,10 @@ class GroupFiles:
 
 
 def _state_out(state: State) -> dict[str, Any]:
-    chains, columns = state
+    chains, columns, mean = state
     arrays: dict[str, Any] = {"loadings": chains.loadings, "noise": chains.noise}
+    if mean is not None:
+        arrays["mean"] = mean
     for prefix, part in (("scales_", chains.scales), ("columns_", columns)):
         if part is not None:
             named = part._asdict()
@@ -160,7 +169,7 @@ def _state_in(arrays: dict[str, Any]) -> State:
     nothing = dict.fromkeys(Scales._fields)
     scales = Scales(**{**nothing, **part("scales_")})
     columns = Columns(**part("columns_")) if part("columns_") else None
-    return State(Chains(arrays["loadings"], arrays["noise"], scales), columns)
+    return State(Chains(arrays["loadings"], arrays["noise"], scales), columns, arrays.get("mean"))
 
 
 def _write_arrays(path: Path, arrays: dict[str, Any]) -> None:

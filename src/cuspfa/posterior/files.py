@@ -374,7 +374,9 @@ def _decode(text: bytes) -> dict[str, Any]:
     for later in ("rotation", "origin"):  # not in files from before there were any
         content.setdefault(later, None)
     sampled = content.get("kind") == "gibbs"
-    kinds = _sampled().KINDS if sampled else _CONTENT | ({"holes": _holes} if found > 1 else {})
+    if sampled:
+        content.setdefault("holes", None)  # files from before samplers took data with holes
+    kinds = _sampled().KINDS if sampled else _CONTENT | ({"holes": holes_in} if found > 1 else {})
     checked = json_kinds.fields(CONTENT, content, kinds)
     if sampled:
         _sampled().check(checked)
@@ -656,7 +658,8 @@ def _statistics(name: str, value: Any) -> dict[str, Any]:
     return json_kinds.fields(name, value, kinds)
 
 
-def _holes(name: str, value: Any) -> dict[str, Any]:
+def holes_in(name: str, value: Any) -> dict[str, Any]:
+    """What is kept of data with holes, checked."""
     return json_kinds.fields(name, value, {"correlation": json_kinds.flag})
 
 

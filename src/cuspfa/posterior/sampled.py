@@ -73,6 +73,12 @@ class SampledPosterior(Posterior):
         Rows of the data.
     names : list of str or None
         Column names.
+    mean_draws : ndarray (S, p) or None
+        Means of columns with holes, in the user's units; None where nothing is missing.
+    counts : ndarray (p,) or None
+        Values that columns with holes have.
+    correlation : ndarray (p, p) or None
+        Of data with holes, estimated without a factor model; None where that would take long.
     rotation : Rotation or None
         Axes that loadings are shown on; None for principal ones.
     record : FitRecord or None
@@ -91,6 +97,9 @@ class SampledPosterior(Posterior):
     n_rows: int
     n_chains: int = 1
     names: list[str] | None = None
+    mean_draws: Array | None = None
+    counts: Array | None = None
+    correlation: Array | None = None
     rotation: Rotation | None = None
     origin: Origin | None = None
     record: FitRecord | None = None
@@ -125,8 +134,20 @@ class SampledPosterior(Posterior):
 
     @property
     def sample_correlation(self) -> Array | None:
-        """Of the data, (p, p), where their statistics are kept."""
+        """Of the data, (p, p), where their statistics are kept, or with holes `correlation`."""
+        if self.mean_draws is not None:
+            return self.correlation
         return correlation_of(self.statistics, len(self.scale))
+
+    @property
+    def mean(self) -> Array:
+        """(p,) E of the columns' means, in the user's units."""
+        return self.center if self.mean_draws is None else self.mean_draws.mean(axis=0)
+
+    @property
+    def column_counts(self) -> Array:
+        """(p,) values that each column has."""
+        return super().column_counts if self.counts is None else self.counts
 
     @cached_property
     def _variance(self) -> Array:
@@ -193,11 +214,11 @@ class SampledPosterior(Posterior):
         (100, 8, 8)
         """
         size = len(self.loadings)
+        every = Draws(self.loadings, self.noise_variance_draws, self.mean_draws, self.active)
         if n_draws is None or whole("n_draws", n_draws, 1) >= size:
-            return Draws(self.loadings, self.noise_variance_draws, active=self.active)
-        chosen = np.sort(generator(random_state).choice(size, int(n_draws), replace=False))
-        return Draws(
-            self.loadings[chosen], self.noise_variance_draws[chosen], active=self.active[chosen]
+            return every
+        return every.some(
+            np.sort(generator(random_state).choice(size, int(n_draws), replace=False))
         )
 
     @cached_property

@@ -22,6 +22,7 @@ KINDS: dict[str, json_kinds.Kind] = {
     "n_terms": json_kinds.count,
     "n_factors": json_kinds.count,
     "spike": json_kinds.positive,
+    "holes": json_kinds.optional(files.holes_in),
     "record": files.record_in,
 }
 
@@ -39,6 +40,12 @@ def describe(
         "active": posterior.active.astype(float),
         "log_likelihood": posterior.log_likelihood,
     }
+    holes = None
+    if posterior.mean_draws is not None and posterior.counts is not None:
+        arrays |= {"mean": posterior.mean_draws, "counts": posterior.counts}
+        holes = {"correlation": statistics and posterior.correlation is not None}
+        if statistics and posterior.correlation is not None:
+            arrays["correlation"] = posterior.correlation
     known = None
     if statistics and posterior.statistics is not None:
         known, arrays["statistics"] = files.describe_statistics(posterior.statistics)
@@ -62,6 +69,7 @@ def describe(
         "n_terms": width,
         "n_factors": posterior.n_active,
         "spike": float(posterior.spike),
+        "holes": holes,
         "record": files.record_out(posterior.record),
     }
     return content, arrays
@@ -86,6 +94,10 @@ def shapes(content: dict[str, Any]) -> dict[str, tuple[int, ...]]:
         "active": (size, width),
         "log_likelihood": (size,),
     }
+    if content["holes"] is not None:
+        found |= {"mean": (size, p), "counts": (p,)}
+        if content["holes"]["correlation"]:
+            found["correlation"] = (p, p)
     if content["statistics"] is not None:
         found["statistics"] = (content["statistics"]["n_rows"], p)
     if content["record"] is not None:
@@ -99,7 +111,7 @@ def rebuild(content: dict[str, Any], arrays: dict[str, Array]) -> SampledPosteri
     """The posterior; shapes are known to be right."""
     for name, array in arrays.items():
         right = np.isfinite(array)
-        if name in ("scale", "noise_variance"):
+        if name in ("scale", "noise_variance", "counts"):
             right &= array > 0
         elif name == "active":
             right &= (array == 0) | (array == 1)
@@ -124,6 +136,9 @@ def rebuild(content: dict[str, Any], arrays: dict[str, Array]) -> SampledPosteri
         scale=arrays["scale"],
         n_rows=content["n_rows"],
         names=content["names"],
+        mean_draws=arrays.get("mean"),
+        counts=arrays.get("counts"),
+        correlation=arrays.get("correlation"),
         rotation=content["rotation"],
         origin=content["origin"],
         record=files.record_of(content["record"], arrays.get("trace")),

@@ -11,7 +11,7 @@ from cuspfa._checks import generator, must_be, whole
 from cuspfa._threads import one_blas_thread
 from cuspfa._types import Array, RandomState
 from cuspfa.blocks import LoadingsLaw, Noise
-from cuspfa.data.patterns import unrestricted_covariance
+from cuspfa.data.patterns import unrestricted_correlation
 from cuspfa.errors import InputError
 from cuspfa.posterior.base import Posterior, correlation_of
 from cuspfa.posterior.draws import Draws
@@ -40,8 +40,6 @@ SWEEPS, WORK = 8, 2e10
 CHAINS, IN_A_CHAIN = 40, 25
 """With holes a sweep goes through all rows, so that chains go on: after their first sweeps each
 further one is a draw, about so many in a chain."""
-EM_STEPS = 8
-"""For correlations of data with holes: the model's own are near."""
 TOGETHER = 1 << 22
 """Numbers of the scores of chains that move together: 32 MB."""
 
@@ -186,11 +184,7 @@ class VariationalPosterior(Posterior):
     def _unrestricted(self, rows: RowsInMemory) -> Array | None:
         assert self.means is not None
         start = self.covariance / self.scale[:, None] / self.scale
-        found = unrestricted_covariance(rows.data.rotated(), self.means.location, start, EM_STEPS)
-        if found is None:
-            return None
-        sd = np.sqrt(np.diag(found))
-        return np.asarray(found / sd[:, None] / sd)
+        return unrestricted_correlation(rows.data.rotated(), self.means.location, start)
 
     @property
     def mean(self) -> Array:
