@@ -143,9 +143,9 @@ def gibbs_calibration() -> list[dict[str, Any]]:
         notes=[
             f"Ranks: {SETS} data sets from the prior (n = 8, p = 4, H = 4), {DRAWS} chains for "
             f"each that begin at the prior, their states after {SWEEPS} sweeps; χ² of the rank of "
-            f"the truth in {BINS} bins, the smallest p of 14 features times 14. Thinned draws of one chain are not "
-            "independent, and ranks among them are not uniform: a first version failed for that "
-            "reason.",
+            f"the truth in {BINS} bins, the smallest p of 14 features times 14. Thinned "
+            "draws of one chain are not independent, and ranks among them are not uniform: a first "
+            "version failed for that reason.",
             f"Joint test: {JOINT} independent draws of parameters and data (n = 6, p = 3), and how "
             f"{STEPS} sweeps change 14 features: not at all in the mean. It is Geweke's test "
             "without its autocorrelation, by which errors come out too small.",

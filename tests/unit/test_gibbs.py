@@ -22,7 +22,7 @@ from cuspfa import (
     LearnedSlab,
     datasets,
 )
-from cuspfa.errors import ConvergenceWarning, FileError, InputError
+from cuspfa.errors import ConvergenceWarning, CuspWarning, FileError, InputError
 from cuspfa.gibbs.method import automatic_spike
 from cuspfa.posterior.convergence import effective_size, r_hat
 from oracles import gibbs as oracle
@@ -40,7 +40,7 @@ def fitted(rows, seed=0, prior=None, n_factors="auto", standardize=True, n_jobs=
         n_jobs=n_jobs,
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", CuspWarning)
         return model.fit(rows)
 
 
@@ -398,3 +398,19 @@ def test_effective_sizes_of_known_chains():
     wider = independent * np.array([1, 1, 1, 3])[:, None, None]
     assert np.all(r_hat(wider) > 1.1)
     assert np.isnan(r_hat(np.ones((2, 10, 1)))).all()
+
+
+def test_r_hat_and_effective_sizes_are_those_of_arviz():
+    arviz = pytest.importorskip("arviz", reason="the extra arviz is not installed")
+    rng = np.random.default_rng(1)
+    noise = rng.standard_normal((4, 301, 6))  # an odd number: the middle draw is in no half
+    values = np.empty_like(noise)
+    values[:, 0] = noise[:, 0]
+    for t in range(1, values.shape[1]):
+        values[:, t] = np.linspace(-0.5, 0.97, 6) * values[:, t - 1] + noise[:, t]
+    values[0, :, 1] += 0.5
+    values[:, :, 2] = np.round(values[:, :, 2])  # ties
+    values[:, :, 3] = rng.standard_cauchy((4, 301))
+    data = arviz.convert_to_dataset({"x": values})
+    assert_allclose(r_hat(values), arviz.rhat(data)["x"].values, rtol=1e-6)
+    assert_allclose(effective_size(values), arviz.ess(data)["x"].values, rtol=1e-6)

@@ -48,7 +48,10 @@ def _plain_r_hat(values: Array) -> Array:
 
 
 def _plain_size(values: Array) -> Array:
-    """Geyer's initial monotone sequence of autocorrelations, pooled over chains."""
+    """Geyer's initial monotone sequence of autocorrelations, pooled over chains.
+
+    Half of the pair that ends it counts where it is positive, as in Stan and ArviZ.
+    """
     m, n, size = values.shape
     if n < 4:
         return np.full(size, np.nan)
@@ -60,13 +63,15 @@ def _plain_size(values: Array) -> Array:
     if m > 1:
         total += values.mean(axis=1).var(axis=0, ddof=1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        rho = 1.0 - (within - covariance * n / (n - 1)) / total
+        rho = 1.0 - (within - covariance) / total
     rho[0] = 1.0
-    found = np.full(size, np.nan)
+    found, looked_at = np.full(size, np.nan), max((n - 1) // 2, 1)
     for q in np.flatnonzero(total > 0):
-        pairs = rho[: n - n % 2, q].reshape(-1, 2).sum(axis=1)
+        pairs = rho[: 2 * looked_at, q].reshape(-1, 2).sum(axis=1)
         negative = np.flatnonzero(pairs < 0)
-        kept = np.minimum.accumulate(pairs[: negative[0] if len(negative) else len(pairs)])
-        time = max(-1.0 + 2.0 * float(kept.sum()), 1.0 / np.log10(m * n))
+        last = int(negative[0]) if len(negative) else looked_at - 1
+        kept = np.minimum.accumulate(pairs[:last]) if last else pairs[:0]
+        time = -1.0 + 2.0 * float(kept.sum()) + max(float(rho[2 * last, q]), 0.0)
+        time = max(time, 1.0 / np.log10(m * n))
         found[q] = m * n / time
     return found
