@@ -43,7 +43,7 @@ def rows_of_frame(frame: nw.DataFrame[Any], labels: list[Any]) -> Any:
     rows = _sparse_rows(native) if labels else None
     if rows is not None:
         return rows
-    if all(_is_number(dtype) for dtype in dtypes):
+    if labels and all(_is_number(dtype) for dtype in dtypes):
         rows = frame.to_numpy()  # all at once: thousands of columns take long one by one
         if rows.dtype.kind in "fiub":
             return rows
