@@ -191,6 +191,8 @@ def rotate(loadings: Any, rotation: str | Rotation = "oblimin") -> RotatedLoadin
     settings = as_rotation(rotation)
     if settings is None:
         raise must_be("rotation", "a word such as 'oblimin' or a Rotation", rotation)
+    if np.iscomplexobj(loadings):  # of which NumPy would drop a part with no more than a warning
+        raise must_be("loadings", "a matrix of real numbers", "complex ones")
     try:
         rows = np.asarray(loadings, dtype=float)
     except (TypeError, ValueError):

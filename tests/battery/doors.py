@@ -78,7 +78,8 @@ def check(door: str, recipe: Recipe) -> str:
         raise BatteryError(f"{door} changed its input, {recipe}")
     if np.random.get_state()[1].tobytes() != random_before:  # noqa: NPY002
         raise BatteryError(f"{door} touched NumPy's global random numbers, {recipe}")
-    if answer != "right" and door in TAKES_ANY_GOOD and is_good(recipe, rows):
+    too_far_apart = door == "settings" and recipe.spread > 10
+    if answer != "right" and door in TAKES_ANY_GOOD and is_good(recipe, rows) and not too_far_apart:
         raise BatteryError(f"{door} refused good data, {recipe}: {answer}")
     if answer == "right" and door in TAKES_ANY_GOOD and is_good(recipe, rows) is False:
         raise BatteryError(f"{door} took data that cannot be analysed, {recipe}")
@@ -184,9 +185,10 @@ def door_settings(table, rows, recipe):
             n_init=2,
         ),
     }
-    settings["n_factors"] = (
-        "auto" if settings["n_factors"] == "auto" else int(settings["n_factors"])
-    )
+    if settings["n_factors"] != "auto":
+        settings["n_factors"] = min(int(settings["n_factors"]), recipe.p)
+    else:
+        settings["n_factors"] = "auto"
     CuspFactorAnalysis(random_state=1, **settings).fit(table)
 
 

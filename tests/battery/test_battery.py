@@ -40,6 +40,20 @@ FOUND = {
         Recipe(n=3, p=1, seed=1175149654, offset=10.0),
     ),
     "promax of loadings that depend on each other": ("settings", Recipe(n=2, p=2, seed=0)),
+    "bytes of a frame in another order": ("estimator", Recipe(dtype=">f8", wrapping="pandas")),
+    "loadings that are complex": ("matrices", Recipe(n=7, p=6, odd="complex")),
+    "sizes that differ by 1e100, not standardised": (
+        "settings",
+        Recipe(
+            n=30,
+            p=20,
+            factors=4,
+            seed=1563938101,
+            relation="all alike",
+            spread=100.0,
+            wrapping="coo",
+        ),
+    ),
     "rotation of no rows": ("matrices", Recipe(n=0, p=4, wrapping="pandas sparse")),
 }
 """What the battery found, once it was put right."""

@@ -77,6 +77,9 @@ def _column(column: Any, label: str) -> Array:
             return np.asarray(column.to_numpy().astype(float))
         if _is_number(dtype):
             return np.asarray(column.cast(nw.Float64).to_numpy())
+        own = getattr(native, "dtype", None)  # bytes in another order, or of another length
+        if isinstance(own, np.dtype) and own.kind in "fiub":
+            return np.asarray(native, dtype=float)
     except (TypeError, ValueError, OverflowError):
         pass
     if dtype == nw.Unknown:  # narwhals has no word for it, its own library has
