@@ -31,6 +31,8 @@ TOLERANCE, MAX_ITER = 1e-7, 2000
 """Length of the projected gradient, by that of the loadings' criterion; and steps to get there."""
 SINGULAR = 1e-12
 """Least part that the smallest eigenvalue of a matrix to be inverted must be of its largest."""
+LARGEST = 1e70
+"""Fourth powers of larger loadings overflow."""
 HALVINGS = 40
 MOST_STARTS = 1000
 
@@ -201,6 +203,8 @@ def rotate(loadings: Any, rotation: str | Rotation = "oblimin") -> RotatedLoadin
         raise DataError(
             f"loadings must be a finite matrix, of one row or more. Got shape {rows.shape} instead."
         )
+    if np.any(np.abs(rows) > LARGEST):
+        raise DataError(f"loadings must be at most {LARGEST:g}. Divide them by a common number.")
     k = rows.shape[1]
     if settings.method == "target" and np.shape(settings.target) != rows.shape:
         raise must_be("target", f"of the shape of the loadings, {rows.shape}", settings.target)

@@ -105,8 +105,9 @@ def plain(recipe: Recipe) -> np.ndarray:
     elif recipe.kind == "exact":
         rows = rng.standard_normal((n, k)) @ rng.standard_normal((k, p))
     rows = _related(rows, recipe.relation, rng)
-    rows = rows * recipe.scale * 10.0 ** (recipe.spread * np.linspace(-1, 1, p) / 2)
-    rows = rows + recipe.offset * recipe.scale
+    with np.errstate(over="ignore", invalid="ignore"):
+        rows = rows * recipe.scale * 10.0 ** (recipe.spread * np.linspace(-1, 1, p) / 2)
+        rows = np.nan_to_num(rows + recipe.offset * recipe.scale, nan=np.inf)
     if recipe.infinite and rows.size:
         rows.flat[rng.integers(rows.size)] = rng.choice([np.inf, -np.inf])
     rows = _as_type_holds(rows, recipe.dtype)
@@ -298,10 +299,9 @@ def _frame(recipe: Recipe, rows: np.ndarray, typed: np.ndarray):
         frame = pd.DataFrame(_native(typed), columns=labels)
         if recipe.wrapping == "pandas sparse":
             return frame.astype(pd.SparseDtype(frame.to_numpy().dtype, 0)) if recipe.p else frame
-        if recipe.wrapping == "pandas arrow":
-            frame = frame.convert_dtypes(dtype_backend="pyarrow")
-        else:
-            frame = frame.convert_dtypes()
+        backend = "pyarrow" if recipe.wrapping == "pandas arrow" else "numpy_nullable"
+        with np.errstate(invalid="ignore"):  # pandas tries whether infinity is a whole number
+            frame = frame.convert_dtypes(dtype_backend=backend)
         return frame.mask(missing) if missing.any() else frame
     columns = [
         [None if gone else value for gone, value in zip(missing[:, j], column, strict=True)]

@@ -54,6 +54,16 @@ FOUND = {
             wrapping="coo",
         ),
     ),
+    "loadings that cannot be squared": ("matrices", Recipe(n=3, p=3, scale=1e300, wrapping="list")),
+    "moments that overflow": ("moments", Recipe(n=12, p=20, scale=1e155, offset=10.0)),
+    "sizes that differ by 1e100, random starts": (
+        "settings",
+        Recipe(n=25, p=40, seed=1636693872, spread=100.0),
+    ),
+    "determinacy of loadings that differ by 1e100": (
+        "matrices",
+        Recipe(n=12, p=12, seed=1228252251, spread=100.0, offset=1e13, wrapping="subclass"),
+    ),
     "rotation of no rows": ("matrices", Recipe(n=0, p=4, wrapping="pandas sparse")),
 }
 """What the battery found, once it was put right."""
