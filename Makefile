@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 # Small matrices run many times slower with many BLAS threads.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: reproduce test test-browser test-wheel test-matrix lint types layers pytest build bench calibration figures clean
+.PHONY: reproduce test test-browser test-wheel test-matrix lint types layers pytest build bench calibration fuzz figures clean
 
 reproduce: $(VENV)/.app
 	@$(BIN)/cuspfa reproduce
@@ -69,7 +69,14 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks $(SECTIONS)
 
 calibration: $(VENV)/.dev
-	$(BIN)/python -m benchmarks optimum heldout defaults noise coverage missing count alignment misfit gibbs_calibration
+	$(BIN)/python -m benchmarks optimum heldout defaults noise coverage missing count alignment misfit gibbs_calibration battery
+
+# The reader of saved fits against changed files; new inputs and crashes are kept in fuzz/.
+FUZZ_SECONDS ?= 1200
+fuzz: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --group fuzz
+	mkdir -p fuzz/new && $(BIN)/python tests/battery/fuzz_files.py -max_len=64 -max_total_time=$(FUZZ_SECONDS) \
+	  -artifact_prefix=fuzz/ fuzz/new tests/battery/corpus
 
 figures: $(VENV)/.app
 	$(BIN)/python docs/figures/make.py
@@ -94,4 +101,4 @@ $(VENV)/.dev: pyproject.toml $(VENV)/.app
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-* dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(VENV)-* dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache fuzz

@@ -31,6 +31,7 @@ ORDER = (
     "noise",
     "scaling",
     "large",
+    "battery",
 )
 
 

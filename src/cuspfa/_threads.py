@@ -33,18 +33,22 @@ def one_blas_thread(size: int) -> Iterator[None]:
     if size > SMALL:
         yield
         return
-    with _lock:
-        if _holders == 0:
-            _limiter = _controller().limit(limits=1, user_api="blas")
-        _holders += 1
+    entered = False
     try:
+        with _lock:
+            if _holders == 0:
+                _limiter = _controller().limit(limits=1, user_api="blas")
+            # Ctrl-C comes at calls, and there is none between these two.
+            _holders += 1
+            entered = True
         yield
     finally:
-        with _lock:
-            _holders -= 1
-            if _holders == 0:
-                _limiter.restore_original_limits()  # type: ignore[attr-defined]
-                _limiter = None
+        if entered:
+            with _lock:
+                _holders -= 1
+                if _holders == 0:
+                    _limiter.restore_original_limits()  # type: ignore[attr-defined]
+                    _limiter = None
 
 
 @cache

@@ -44,8 +44,8 @@ def replacing(path: Path) -> Iterator[Path]:
     temporary = target.with_name(f".cuspfa-{secrets.token_hex(8)}.part")
     # What replaces a private file is private from its first byte on.
     mode = 0o666 if kept is None else kept & 0o600
-    os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
-    try:
+    try:  # from before it is there: Ctrl-C may come between any two calls
+        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
         yield temporary
         with open(temporary, "rb+") as file:
             os.fsync(file.fileno())

@@ -36,6 +36,9 @@ from cuspfa.prior import CuspPrior
 from cuspfa.rotation import METHODS, Rotation, as_rotation
 from cuspfa.variational.method import Variational
 
+FARTHEST = 1e30
+"""Standard deviations, on the scale of the prior, beyond which its numbers would mean nothing."""
+
 
 class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
     """Gaussian factor analysis under the cumulative shrinkage process.
@@ -398,20 +401,36 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
         prior = default_prior(method) if self.prior is None else self.prior
         prior = prior.for_counts(float(prepared.source.counts.min()))
         n_factors = None if isinstance(self.n_factors, str) else int(self.n_factors)
-        found = infer(
-            method,
-            prepared,
-            prior,
-            n_factors=n_factors,
-            rng=generator(self.random_state),
-            n_jobs=None if self.n_jobs is None else int(self.n_jobs),
-            names=names,
-        )
+        sizes = np.sqrt(prepared.source.squares / prepared.source.counts)
+        if sizes.max() > FARTHEST:
+            raise self._out_of_digits(prepared, "columns are too large for the prior's scale")
+        try:
+            found = infer(
+                method,
+                prepared,
+                prior,
+                n_factors=n_factors,
+                rng=generator(self.random_state),
+                n_jobs=None if self.n_jobs is None else int(self.n_jobs),
+                names=names,
+            )
+        except np.linalg.LinAlgError as error:
+            raise self._out_of_digits(prepared, str(error)) from error
         self._store(found.posterior)
         if found.interrupted:
             raise KeyboardInterrupt
         _remarks.tell(self, method, prior, n_factors, concern, crowded=found.crowded)
         return self
+
+    def _out_of_digits(self, prepared: Prepared, reason: str) -> DataError:
+        advice = "Drop columns that are copies or sums of others."
+        if not self.standardize:
+            sizes = np.sqrt(prepared.source.squares / prepared.source.counts) * prepared.scale
+            advice = (
+                f"The columns' sizes reach from {sizes.min():.3g} to {sizes.max():.3g}: use "
+                "standardize=True, or columns of like size."
+            )
+        return DataError(f"The numbers do not have the digits for this fit ({reason}). {advice}")
 
     def _store(self, posterior: VariationalPosterior | SampledPosterior) -> None:
         """All attributes together, and last, so that a fit that fails leaves the old ones."""

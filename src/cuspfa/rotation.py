@@ -29,6 +29,10 @@ TIED = 1e-6
 """Loadings that differ by no more than this part of the largest are as large as it."""
 TOLERANCE, MAX_ITER = 1e-7, 2000
 """Length of the projected gradient, by that of the loadings' criterion; and steps to get there."""
+SINGULAR = 1e-12
+"""Least part that the smallest eigenvalue of a matrix to be inverted must be of its largest."""
+LARGEST = 1e70
+"""Fourth powers of larger loadings overflow."""
 HALVINGS = 40
 MOST_STARTS = 1000
 
@@ -189,12 +193,18 @@ def rotate(loadings: Any, rotation: str | Rotation = "oblimin") -> RotatedLoadin
     settings = as_rotation(rotation)
     if settings is None:
         raise must_be("rotation", "a word such as 'oblimin' or a Rotation", rotation)
+    if np.iscomplexobj(loadings):  # of which NumPy would drop a part with no more than a warning
+        raise must_be("loadings", "a matrix of real numbers", "complex ones")
     try:
         rows = np.asarray(loadings, dtype=float)
     except (TypeError, ValueError):
         raise must_be("loadings", "a matrix of numbers", type(loadings).__name__) from None
-    if rows.ndim != 2 or not np.all(np.isfinite(rows)):
-        raise DataError(f"loadings must be a finite matrix. Got shape {rows.shape} instead.")
+    if rows.ndim != 2 or not len(rows) or not np.all(np.isfinite(rows)):
+        raise DataError(
+            f"loadings must be a finite matrix, of one row or more. Got shape {rows.shape} instead."
+        )
+    if np.any(np.abs(rows) > LARGEST):
+        raise DataError(f"loadings must be at most {LARGEST:g}. Divide them by a common number.")
     k = rows.shape[1]
     if settings.method == "target" and np.shape(settings.target) != rows.shape:
         raise must_be("target", f"of the shape of the loadings, {rows.shape}", settings.target)
@@ -353,15 +363,29 @@ def _criterion(rotation: Rotation, stack: Array) -> Criterion:
 
 
 def _promax(stack: Array, axes: Array, power: float) -> Array:
-    """T whose pattern comes near to the varimax loadings raised to a power, by least squares."""
+    """T whose pattern comes near to the varimax loadings raised to a power, by least squares.
+
+    Where columns depend on each other least squares has no one answer, and varimax stays.
+    """
     turned = stack @ axes
     wanted = turned * np.abs(turned) ** (power - 1)
     gram = turned.transpose(0, 2, 1) @ turned
-    weights = np.linalg.solve(gram, turned.transpose(0, 2, 1) @ wanted)
-    spread = np.linalg.inv(weights.transpose(0, 2, 1) @ weights)
-    lengths = np.sqrt(np.diagonal(spread, axis1=1, axis2=2))
-    back = axes @ (weights * lengths[:, None, :])
-    return np.asarray(np.linalg.inv(back).transpose(0, 2, 1))
+    result, left = axes.copy(), np.flatnonzero(_regular(gram))
+    cross = turned[left].transpose(0, 2, 1) @ wanted[left]
+    weights = np.linalg.solve(gram[left], cross)
+    inner = weights.transpose(0, 2, 1) @ weights
+    regular = _regular(inner)
+    left, weights, inner = left[regular], weights[regular], inner[regular]
+    lengths = np.sqrt(np.diagonal(np.linalg.inv(inner), axis1=1, axis2=2))
+    back = axes[left] @ (weights * lengths[:, None, :])
+    result[left] = np.linalg.inv(back).transpose(0, 2, 1)
+    return result
+
+
+def _regular(matrices: Array) -> BoolArray:
+    """Which of these semi-definite matrices can be inverted."""
+    values = np.linalg.eigvalsh(matrices)
+    return np.asarray(values[:, 0] > SINGULAR * values[:, -1])
 
 
 def _ordered(rows: Array, matrix: Array) -> Array:

@@ -43,7 +43,7 @@ def rows_of_frame(frame: nw.DataFrame[Any], labels: list[Any]) -> Any:
     rows = _sparse_rows(native) if labels else None
     if rows is not None:
         return rows
-    if all(_is_number(dtype) for dtype in dtypes):
+    if labels and all(_is_number(dtype) for dtype in dtypes):
         rows = frame.to_numpy()  # all at once: thousands of columns take long one by one
         if rows.dtype.kind in "fiub":
             return rows
@@ -77,6 +77,9 @@ def _column(column: Any, label: str) -> Array:
             return np.asarray(column.to_numpy().astype(float))
         if _is_number(dtype):
             return np.asarray(column.cast(nw.Float64).to_numpy())
+        own = getattr(native, "dtype", None)  # bytes in another order, or of another length
+        if isinstance(own, np.dtype) and own.kind in "fiub":
+            return np.asarray(native, dtype=float)
     except (TypeError, ValueError, OverflowError):
         pass
     if dtype == nw.Unknown:  # narwhals has no word for it, its own library has

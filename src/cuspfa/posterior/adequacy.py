@@ -19,6 +19,7 @@ from cuspfa._checks import must_be, positive, whole
 from cuspfa._types import Array
 from cuspfa.data.checks import check_columns, check_rows
 from cuspfa.errors import DataError
+from cuspfa.rotation import LARGEST
 
 SINGULAR = 1e-10
 """A correlation matrix with an eigenvalue below this has no inverse worth the name."""
@@ -438,8 +439,14 @@ def determinacy(loadings: Any, noise_variance: Any, *, factor_correlations: Any 
             raise must_be("factor_correlations", f"of {rows.shape[1]} factors", phi.shape)
         _check_definite("factor_correlations", phi)
         turn = np.asarray(np.linalg.cholesky(phi).T)
-    b = turn @ ((rows.T / noise) @ rows) @ turn.T
-    squared = np.diag(turn.T @ np.linalg.solve(np.eye(len(b)) + b, b) @ turn)
+    with np.errstate(over="ignore", invalid="ignore"):
+        b = turn @ ((rows.T / noise) @ rows) @ turn.T
+    if not np.all(np.isfinite(b)):
+        raise DataError("loadings squared, divided by noise_variance, are too large for a number.")
+    # By eigenvalues, since I + B is singular to rounding error where loadings differ much in size.
+    values, vectors = np.linalg.eigh(b)
+    shares = np.maximum(values, 0.0) / (1.0 + np.maximum(values, 0.0))
+    squared = np.diag(turn.T @ (vectors * shares) @ vectors.T @ turn)
     return np.asarray(np.sqrt(np.clip(squared, 0.0, 1.0)))
 
 
@@ -475,6 +482,8 @@ def loading_matrix(name: str, value: Any) -> Array:
     result = np.asarray(rows.toarray() if issparse(rows) else rows, dtype=float)
     if not len(result):
         raise DataError(f"{name} must have a row for each variable. Got none.")
+    if np.any(np.abs(result) > LARGEST):
+        raise DataError(f"{name} must be at most {LARGEST:g}. Divide them by a common number.")
     return result
 
 

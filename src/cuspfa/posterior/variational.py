@@ -12,7 +12,7 @@ from cuspfa._threads import one_blas_thread
 from cuspfa._types import Array, RandomState
 from cuspfa.blocks import LoadingsLaw, Noise
 from cuspfa.data.patterns import unrestricted_correlation
-from cuspfa.errors import InputError
+from cuspfa.errors import DataError, InputError
 from cuspfa.posterior.base import Posterior, correlation_of
 from cuspfa.posterior.draws import Draws
 from cuspfa.posterior.origin import Origin
@@ -267,14 +267,20 @@ class VariationalPosterior(Posterior):
         p, k = self.loadings.mean.shape
         mean = None if self.means is None else np.empty((size, p))
         draws = Draws(np.empty((size, p, k)), np.empty((size, p)), mean)
-        with one_blas_thread(p * min(p, round(self.scores.n))):
-            if mean_field or number == 0 or k == 0:
-                turns = None if mean_field or k == 0 else self._draw_turns(size, rng)
-                self._draw_from_q(draws, turns, rng)
-            elif self.rows is not None:
-                self._draw_from_rows(draws, number, rng)
-            else:
-                self._draw_by_sweeps(draws, number, rng)
+        try:
+            with one_blas_thread(p * min(p, round(self.scores.n))):
+                if mean_field or number == 0 or k == 0:
+                    turns = None if mean_field or k == 0 else self._draw_turns(size, rng)
+                    self._draw_from_q(draws, turns, rng)
+                elif self.rows is not None:
+                    self._draw_from_rows(draws, number, rng)
+                else:
+                    self._draw_by_sweeps(draws, number, rng)
+        except np.linalg.LinAlgError as error:  # of a file with numbers that do not go together
+            raise DataError(
+                f"No draws can be made of these numbers ({error}). If they were loaded from a "
+                "file, fit again; mean_field=True may do without what fails."
+            ) from error
         return draws
 
     def _draw_mixed(self, size: int, rng: np.random.Generator, **settings: Any) -> Draws:

@@ -87,4 +87,14 @@ def _laws(state: State, counts: Array | None) -> dict[str, Any]:
 def _score_law(state: State, active: BoolArray) -> ScoreLaw:
     chosen, scores = np.ix_(active, active), state.scores
     covariance = scores.covariance(state.loadings, state.noise.precision)[chosen]
-    return ScoreLaw(scores.total[chosen] - scores.n * covariance, covariance, scores.n)
+    inner = scores.total[chosen] - scores.n * covariance
+    return ScoreLaw(_without_negative(inner), covariance, scores.n)
+
+
+def _without_negative(inner: Array) -> Array:
+    """Σ_i m_i m_iᵀ of a factor with hardly a loading is less than what the last cycle changed."""
+    values, vectors = np.linalg.eigh(inner)
+    if not len(values) or values[0] >= 0:
+        return inner
+    repaired = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    return np.asarray((repaired + repaired.T) / 2)
