@@ -1,4 +1,7 @@
-"""Draw the README's picture: `make figures`."""
+"""Draw the pictures of the README and of the page on figures: `make figures`.
+
+`scaling.png` is drawn by `python -m benchmarks scaling`, with the times that it measures.
+"""
 
 from pathlib import Path
 
@@ -8,7 +11,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-from cuspfa import CuspFactorAnalysis, Variational, datasets
+from cuspfa import CuspFactorAnalysis, Variational, datasets, plots
 
 HERE = Path(__file__).parent
 BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#888888"
@@ -57,5 +60,22 @@ def front_picture() -> None:
     figure.savefig(HERE / "front.png", dpi=150)
 
 
+def pictures_of_plots() -> None:
+    """What docs/plots.md shows, by the calls it shows."""
+    x = datasets.load_bfi(subset="items", as_frame=True).data.dropna()
+    posterior = CuspFactorAnalysis().fit(x).posterior_
+    draws = posterior.draw(500, random_state=0)
+    left, _ = plots.plot_search(posterior, draws=draws)
+    forests = plots.plot_forest(posterior, [1, 2, 3], draws=draws)
+    loadings = plots.plot_loadings(posterior)
+    for name, ax in {
+        "plots_search.png": left,
+        "plots_loadings.png": loadings,
+        "plots_forest.png": forests[0],
+    }.items():
+        ax.figure.savefig(HERE / name, dpi=150)
+
+
 if __name__ == "__main__":
     front_picture()
+    pictures_of_plots()
