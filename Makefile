@@ -77,6 +77,8 @@ figures: $(VENV)/.app
 # The pages into docs/_build/html: offline, a warning is an error. Their examples run in `make test`.
 docs: $(VENV)/.docs
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+	@! grep -rnoE '(src="|@import +|url\(|<link[^>]* href=")["'"'"']?(https?:)?//[^ )]*' docs/_build/html \
+	  --include='*.html' --include='*.css' || { echo "A page would fetch these."; exit 1; }
 	@echo "Open docs/_build/html/index.html"
 
 $(VENV)/bin/python:
