@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 # Small matrices run many times slower with many BLAS threads.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: reproduce test test-browser test-wheel test-matrix lint types layers pytest build bench calibration fuzz figures clean
+.PHONY: reproduce test test-browser test-wheel test-matrix lint types layers pytest build bench calibration fuzz figures docs clean
 
 reproduce: $(VENV)/.app
 	@$(BIN)/cuspfa reproduce
@@ -81,6 +81,13 @@ fuzz: $(VENV)/.dev
 figures: $(VENV)/.app
 	$(BIN)/python docs/figures/make.py
 
+# The pages into docs/_build/html: offline, a warning is an error. Their examples run in `make test`.
+docs: $(VENV)/.docs
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+	@! grep -rnoE '(src="|@import +|url\(|<link[^>]* href=")["'"'"']?(https?:)?//[^ )]*' docs/_build/html \
+	  --include='*.html' --include='*.css' || { echo "A page would fetch these."; exit 1; }
+	@echo "Open docs/_build/html/index.html"
+
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "cuspfa needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
@@ -100,5 +107,11 @@ $(VENV)/.dev: pyproject.toml $(VENV)/.app
 	@$(BIN)/python -m pip install --quiet --editable '.[app,files,anndata,arviz,dask]' --group dev hatchling
 	@touch $@
 
+# What builds the pages: matplotlib for the reference of the figures, AnnData for its own.
+$(VENV)/.docs: pyproject.toml $(VENV)/.app
+	@echo "Installing what builds the pages into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --editable '.[app,anndata]' --group docs
+	@touch $@
+
 clean:
-	rm -rf $(VENV) $(VENV)-* dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache fuzz
+	rm -rf $(VENV) $(VENV)-* dist docs/_build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache fuzz

@@ -1,5 +1,9 @@
 """What the README and the docs show is true."""
 
+import contextlib
+import fnmatch
+import io
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -9,25 +13,224 @@ import pytest
 import cuspfa
 
 ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
 PAGES = sorted(
     page
-    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md")]
     if "_build" not in page.parts
 )
+BLOCK = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
+NUMBER = re.compile(r"[-+]?\d+(?:\.(\d+))?")
+
+
+# --- examples ---
+
+
+def differences(said, printed):
+    """Where two texts differ: words exactly, numbers by more than one unit of the last digit."""
+    found = []
+    ours, theirs = said.split(), printed.split()
+    if len(ours) != len(theirs):
+        return [f"{len(ours)} words instead of {len(theirs)}"]
+    for one, other in zip(ours, theirs, strict=True):
+        numbers = list(zip(NUMBER.finditer(one), NUMBER.finditer(other), strict=False))
+        close = all(
+            abs(float(a[0]) - float(b[0])) <= 1.01 * 10.0 ** -len(a[1] or "")
+            if a[1] is not None
+            else a[0] == b[0]
+            for a, b in numbers
+        )
+        if NUMBER.sub("#", one) != NUMBER.sub("#", other) or not close:
+            found.append(f"{one} instead of {other}")
+    return found
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_python_on_the_page_runs(page, tmp_path, monkeypatch):
+def test_python_on_the_page_runs_and_prints_what_it_says(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # some of it writes files
-    for code in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
-        exec(compile(code, str(page), "exec"), {})
+    for code, said in BLOCK.findall(page.read_text(encoding="utf-8")):
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            exec(compile(code, str(page), "exec"), {})
+        if said:
+            assert differences(said, out.getvalue()) == [], f"it prints\n{out.getvalue()}"
+
+
+def test_what_is_printed_is_compared():
+    assert differences("K = 3, bound -10.25", "K = 3,  bound\n-10.26") == []
+    assert differences("share 18.6 %", "share 18.8 %")
+    assert differences("3 factors", "4 factors")
+    assert differences("3 factors", "3 factor")
+    assert differences("3 factors", "3 factors more")
+    assert differences("loading 0.50", "loading -0.50")
+
+
+# --- links ---
+
+
+def anchors(page):
+    """What a link may name on a page: headings as GitHub and MyST slug them, and HTML anchors."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    slugs = {re.sub(r"[^\w\- ]", "", h.lower()).strip().replace(" ", "-") for h in headings}
+    return slugs | set(re.findall(r'<a id="([^"]+)">', text))
+
+
+def dead_links(page):
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    dead = []
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)]+))?\)", text):
+        if "://" in target:
+            continue
+        place = page.parent / target if target else page
+        if not place.exists() or (anchor and anchor not in anchors(place)):
+            dead.append(f"{target}#{anchor}")
+    return dead
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
-        if "://" not in target:
-            assert (page.parent / target).exists(), target
+    assert dead_links(page) == []
+
+
+def test_dead_links_are_found(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# A heading: so?\n[a](#a-heading-so) [b](#b) [c](page.md#a) [d](other.md)\n")
+    assert dead_links(page) == ["#b", "page.md#a", "other.md#"]
+
+
+# --- the tree of pages ---
+
+
+def in_the_tree():
+    """Names of the pages that docs/index.md lists, patterns resolved."""
+    names = [p.relative_to(DOCS).with_suffix("").as_posix() for p in PAGES if DOCS in p.parents]
+    trees = re.findall(r"```{toctree}\n(.*?)```", (DOCS / "index.md").read_text(), re.DOTALL)
+    lines = [line for tree in trees for line in tree.splitlines()]
+    entries = [line for line in lines if line and not line.startswith(":")]
+    # As Sphinx has it: `*` stops at a slash.
+    found = {e: [n for n in names if fnmatch.fnmatch(n, e) and n.count("/") == e.count("/")]
+             for e in entries}  # fmt: skip
+    return names, found
+
+
+def test_every_page_is_in_the_tree_once():
+    names, found = in_the_tree()
+    listed = [name for matches in found.values() for name in matches]
+    assert sorted([*listed, "index"]) == sorted(names)
+    assert all(found.values()), found  # an entry that names nothing is an error of the build
+
+
+def test_every_public_name_is_on_the_reference_page():
+    page = (DOCS / "api.md").read_text(encoding="utf-8")
+    homes = {"adequacy": "posterior.adequacy", "retention": "posterior.retention"}
+    for name in set(cuspfa.__all__) - {"__version__"}:
+        assert re.search(rf":: (cuspfa\.)?{re.escape(homes.get(name, name))}\n", page), name
+
+
+def test_every_image_comes_from_a_committed_script():
+    shown = {
+        Path(target).name
+        for page in PAGES
+        for target in re.findall(r"!\[[^]]*\]\(([^)]+)\)", page.read_text(encoding="utf-8"))
+    }
+    scripts = [*(DOCS / "figures").glob("*.py"), *(ROOT / "benchmarks").glob("*.py")]
+    text = "".join(script.read_text(encoding="utf-8") for script in scripts)
+    drawn = {path.name for path in (DOCS / "figures").glob("*.png")}
+    assert shown == drawn, "a figure that no page shows, or one that is not there"
+    assert all(f'"{name}"' in text or f'"{Path(name).stem}"' in text for name in shown), shown
+
+
+# --- figures in the text ---
+
+
+def results(section):
+    path = ROOT / "benchmarks" / "results" / f"{section}.json"
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def words(name):
+    return " ".join((ROOT / name).read_text(encoding="utf-8").split())
+
+
+def measured(section, what):
+    (line,) = [row for row in results(section)["rows"] if row["what"].startswith(what)]
+    return line
+
+
+def test_coverage_is_as_measured():
+    found = results("coverage")["details"]
+    page = words("docs/uncertainty.md")
+    draws = [one for one in found if one["kind"] == "draws"]
+    field = [100 * one["covariance 95"] for one in found if one["kind"] == "mean field"]
+    ours = [100 * one[f"{what} 95"] for one in draws for what in ("covariance", "correlation")]
+    for one in draws:
+        low = re.escape(f"{100 * one['covariance 95']:.1f} %")
+        line = rf"\| {re.escape(one['design'])} \| (\*\*)?{low}(\*\*)? \|"
+        assert re.search(line, page), f"the page should say {line}; run python -m benchmarks paper"
+    number = {15: "fifteen"}[len(draws)]
+    said = f"{min(ours):.0f} to {max(ours):.0f} % of the true entries in {number} designs"
+    assert said in words("README.md"), said
+    said = f"mean field covers {min(field):.0f} to {max(field):.0f} %"
+    assert said in words("README.md"), said
+
+
+def test_other_measured_figures_are_those_on_the_pages():
+    page = words("docs/uncertainty.md")
+    for what, said in {
+        "95 % intervals of varimax": "of varimax loadings cover {}",
+        "95 % intervals of oblimin": "of oblimin loadings {}",
+        "95 % intervals of rotated scores": "of rotated scores {}",
+    }.items():
+        said = said.format(measured("alignment", what)["measured"].removesuffix(" by design"))
+        assert said in page, said
+    prior, other = (
+        measured("count", f"{data}, weights by the evidence")
+        for data in ("data from the prior", "other designs")
+    )
+    sure = [round(float(line["measured"].split(" %")[0])) for line in (prior, other)]
+    said = f"it was right in {sure[0]} % where data came from the prior and in {sure[1]} %"
+    assert said in page, said
+    open_ = [re.search(r"50–80 %: 0\.(\d\d)", line["against"])[1] for line in (prior, other)]
+    assert f"right in {open_[0]} and {open_[1]} %" in page, open_
+    slope = measured("missing", "a regression slope")
+    covered = round(float(slope["measured"].split(" %")[0]))
+    once = round(float(re.search(r"once ([\d.]+) %", slope["against"])[1]))
+    said = f"covered in {covered} % of sets, after filling in expected values once in {once} %"
+    assert said in page, said
+    limits = words("docs/limits.md")
+    one_more = re.search(r"4 \((\d+)×\); found in (\d+) of 40",
+                         measured("misfit", "1 % outlying")["measured"])  # fmt: skip
+    assert f"one too many was found in {one_more[1]} of 40 sets" in limits
+    assert f"it found them in {one_more[2]} of 40" in limits
+    dense, simple = (
+        re.search(r"found in (\d+) of 40", measured("misfit", f"one doublet, {kind}")["measured"])
+        for kind in ("dense", "simple")
+    )
+    said = f"{dense[1]} of 40 with dense loadings, {simple[1]} of 40 with simple structure"
+    assert said in limits, said
+
+
+def test_speed_and_search_on_the_first_page_are_as_measured():
+    page = words("README.md")
+    for row in results("sklearn")["rows"]:
+        if row["what"].endswith(", time"):
+            ratio = re.search(r"(\d+)× faster", row["measured"])[1]
+            shape = row["what"].removesuffix(", time")
+            error = measured("sklearn", f"{shape}, mean squared error")["against"]
+            error = float(re.search(r"ratio ([\d.]+)", error)[1])
+            line = f"| {shape} | {ratio}× | {error:.2f} of its |"
+            assert line in page, line
+    search = measured("optimum", "default prior, K by evidence")["measured"]
+    bound = measured("optimum", "default prior, K by bound")["measured"]
+    right, paper = (re.search(r"\(([\d.]+) %\)", text)[1] for text in (search, bound))
+    assert f"right in {right} % of sets by the evidence and in {paper} % by the paper's" in page
+    for row in results("optimum")["rows"]:
+        if row["against"] == "best of 50 random restarts":
+            assert row["measured"].startswith("lower in 0 of 200 sets"), row
+
+
+# --- names ---
 
 
 def test_one_version_everywhere():

@@ -1,0 +1,48 @@
+"""How the pages are built (`make docs`): offline, and so that no page fetches anything either."""
+
+import re
+from importlib.metadata import version as installed_version
+
+project = "cuspfa"
+author = "The cuspfa developers"
+project_copyright = author
+release = version = installed_version("cuspfa")
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "numpydoc"]
+exclude_patterns = ["_build"]
+html_theme = "furo"
+html_title = f"cuspfa {version}"
+html_static_path = ["_static"]
+html_css_files = ["tables.css"]
+html_show_sphinx = False
+html_copy_source = False
+
+# The pages are also read where they lie, so they are plain Markdown. MyST gives every heading an
+# anchor; `<a id="…">` is what the generated pages have for anchors that outlive their headings.
+myst_heading_anchors = 3
+suppress_warnings = ["myst.header"]  # CHANGELOG.md is a page of its own when it is read alone
+
+default_role = "py:obj"  # `fit` in a docstring is a link where there is something to link to
+autodoc_typehints = "none"  # the docstrings have them in words
+autodoc_member_order = "bysource"
+autosummary_generate = False
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+toc_object_entries_show_parents = "hide"
+
+
+def targets_of_anchors(app, docname, source):
+    """HTML anchors become targets that Sphinx can check links against."""
+    source[0] = re.sub(r'^<a id="([\w-]+)"></a>$', r"(\1)=", source[0], flags=re.MULTILINE)
+
+
+def names_that_end_in_underscores(app, what, name, obj, options, lines):
+    """`n_factors_` is a name of scikit-learn's kind, not a reference of reStructuredText."""
+    for number, line in enumerate(lines):
+        if not line.lstrip().startswith((">>>", "...")):
+            lines[number] = re.sub(r"(?<=\w)_(?!\w)", r"\_", line)
+
+
+def setup(app):
+    app.connect("source-read", targets_of_anchors)
+    app.connect("autodoc-process-docstring", names_that_end_in_underscores, priority=900)
