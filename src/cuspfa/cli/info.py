@@ -35,7 +35,7 @@ def print_info(path: Path) -> None:
     rivals = len(content.get("parts", [None])) - 1
     inside += [f"{rivals} other number(s) of factors"] if rivals else []
     page.paragraph(f"Inside: {'; '.join(inside)}.")
-    if holes:
+    if holes and content["kind"] == "variational":
         page.paragraph(
             "Values were missing in the data, and their rows are not in the file: intervals come "
             "from draws without exact sweeps and differ a little from those of the fit."
