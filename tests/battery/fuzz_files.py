@@ -27,8 +27,9 @@ with atheris.instrument_imports(include=["cuspfa.posterior"]) if atheris else nu
     import numpy as np
 
     from cuspfa import CuspFactorAnalysis, Gibbs, datasets
+    from cuspfa import _archive as archive
     from cuspfa.errors import CuspError
-    from cuspfa.posterior import archive, files
+    from cuspfa.posterior import files
 
 VALUES = (None, True, False, 0, 1, -1, 2, 3, 7, 10**6, 2**31, 2**63, 10**30, 0.0, -0.0, 1e-300, 0.5)
 VALUES += (1e300, -1.5, "", "a", "gaussian", "x" * 200, [], [1], {}, {"a": 1}, [[]], "NaN", "gibbs")

@@ -29,6 +29,8 @@ def check_content(content: dict[str, Any]) -> None:
     for holder in holders:
         if holder["n"] > n:
             raise FileError(f"is damaged: n cannot be {holder['n']}, of {n} rows")
+        if content["prior"].noise_shape + holder["n"] / 2 <= 0:  # no law of the noise would be left
+            raise FileError(f"is damaged: n cannot be {holder['n']} with its prior")
 
 
 def check_size(name: str, array: Array, *, positive: bool) -> None:
