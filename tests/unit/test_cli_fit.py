@@ -321,7 +321,6 @@ def test_warnings_of_the_library_are_lines(cuspfa, tmp_path):
         (["--example", "iris"], "bfi"),
         (["answer.csv"], "there is no file 'answer.csv'. Did you mean 'answers.csv'?"),
         (["nowhere/answers.csv"], "There is no directory 'nowhere' either"),
-        (["."], "is a directory"),
         (["answers.csv", "--method", "x"], "--method must be variational or gibbs"),
         (["answers.csv", "--columns", "aa"], "--columns: there is no column 'aa'"),
         (["answers.csv", "--exclude", "H"], "Did you mean 'h'?"),
@@ -345,6 +344,14 @@ def test_mistakes_are_one_line_and_exit_code_2(cuspfa, plain_csv, words, message
     assert len(err.strip().splitlines()) == 1
     assert list(Path().iterdir()) == [Path("answers.csv")]
     assert plain_csv.read_bytes() == before
+
+
+def test_a_directory_is_read_if_it_holds_data(cuspfa, plain_csv):
+    Path("empty").mkdir()
+    code, _, err = cuspfa("fit", "empty")
+    assert (code, len(err.strip().splitlines())) == (2, 1)
+    assert "'empty' holds no file that ends in .parquet" in err
+    assert cuspfa("fit", ".", "--quiet")[0] == 0
 
 
 def test_no_permission(cuspfa, plain_csv, monkeypatch):

@@ -38,7 +38,7 @@ def test_by_blocks_the_fit_is_the_same(kind, frame, tmp_path, capsys):
     capsys.readouterr()
     assert fit(path, "-o", str(blocks), "--memory-limit", "200MB") == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert f"Reading {path} by blocks: " in said.replace("- ", "-")
+    assert f"Reading{path}byblocks:" in said.replace(" ", "")  # a path may be wrapped anywhere
     assert "summed up in one pass: about" in said
     assert "sex not numbers: " in said
     assert "version constant" in said

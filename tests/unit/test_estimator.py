@@ -611,7 +611,6 @@ TEXT = pd.DataFrame({"age": X[:, 0], "name": ["a"] * len(X)})
         (pd.DataFrame({"a": pd.Categorical(["x", "y", "x"])}), r"column 'a' .*not numeric"),
         (pd.DataFrame(X[:, :2], columns=["a", "a"]), r"cannot be read.*unique"),
         (np.array([[1, None], [2, {}]], dtype=object), r"column 1 holds"),
-        ("bfi.csv", r"must be a table.*Got 'bfi.csv' instead.$"),
         (None, r"must be a table.*Got None instead.$"),
         (3.0, r"must be a table.*Got 3.0 instead.$"),
         ({"a": [1.0, 2.0]}, r"must be a table.*Got \{'a': \[1.0, 2.0\]\} instead.$"),
@@ -621,6 +620,11 @@ TEXT = pd.DataFrame({"age": X[:, 0], "name": ["a"] * len(X)})
 def test_bad_data(data, message):
     with pytest.raises(DataError, match=message):
         fit(data)
+
+
+def test_text_is_a_path():
+    with pytest.raises(InputError, match="there is no file or folder 'nowhere.csv'"):
+        fit("nowhere.csv")
 
 
 @pytest.mark.parametrize(
