@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
-from cuspfa import CuspFactorAnalysis, datasets
+from cuspfa import CuspFactorAnalysis, Gibbs, datasets
 from cuspfa.errors import DataError, InputError
 from cuspfa.posterior.draws import Draws
 
@@ -143,3 +143,19 @@ def test_without_arviz_the_message_says_what_to_install(posterior, monkeypatch):
     monkeypatch.setitem(sys.modules, "arviz", None)
     with pytest.raises(InputError, match=r"pip install 'cuspfa\[arviz\]'"):
         posterior.to_arviz(n_draws=10)
+
+
+def test_chains_of_the_sampler():
+    """Aligned across chains, so that R-hat of loadings is that of one mode."""
+    data = datasets.simulate(200, 10, 2, random_state=0).X
+    sampler = Gibbs(n_draws=200, n_chains=2)
+    model = CuspFactorAnalysis(method=sampler, rotation="varimax", random_state=0).fit(data)
+    assert model.posterior_.align().quality > 0.9
+    loadings = model.posterior_.to_arviz().posterior["loadings"].to_numpy()
+    assert loadings.shape == (2, 200, 10, 2)
+    means = loadings.mean(axis=1)
+    spread = loadings.std(axis=1).mean(axis=0)
+    assert np.all(np.abs(means[0] - means[1]) < spread)
+    unaligned = model.posterior_.loadings.reshape(2, 200, 10, -1)[..., :2]
+    apart = np.abs(unaligned.mean(axis=1) - model.loadings_)  # negative control
+    assert apart.max() > np.abs(means - model.loadings_).max() + 0.1
