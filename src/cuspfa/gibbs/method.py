@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from numbers import Integral, Real
 from pathlib import Path
@@ -304,7 +305,7 @@ def automatic_spike(prior: CuspPrior, n: float, p: int) -> float:
     if isinstance(slab, GaussianSlab):
         return slab.variance / 20
     assert isinstance(slab, InverseGammaSlab)
-    widest = min(slab.rate / 20, slab.mode / 2, 0.2 * np.e * slab.rate / p)
+    widest = min(slab.rate / 20, slab.mode / 2, 0.2 * math.e * slab.rate / p)
     if slab.pooled:
         widest = min(widest, 0.25 / (p + 2.0 * np.sqrt(n * p)))
     return float(max(widest, 1e-12))

@@ -186,7 +186,7 @@ def _orbit(state: State, widened: Widened) -> float:
         angles = last_of_pair < m
         information = widened.information[np.ix_(angles, angles)]
         gain = volume + 0.5 * float(np.linalg.slogdet(information)[1])
-        gain -= 0.25 * m * (m - 1) * float(np.log(2 * np.pi * np.e))
+        gain -= 0.25 * m * (m - 1) * (1.0 + float(np.log(2 * np.pi)))
         gain -= _mixing_loss(second[:m, :m], state.slab, p)
         others = float(gammaln(k + 1) - gammaln(m + 1) + (k - m) * np.log(2))
         gains.append(gain + others)
