@@ -8,8 +8,21 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from cuspfa._checks import must_be
 from cuspfa.errors import InputError
+
+
+def as_path(path: Any) -> Path:
+    """The `path` of a caller, or an error that names it."""
+    try:
+        text = os.fsdecode(path)
+    except TypeError:
+        raise must_be("path", "a text or a path", path) from None
+    if "\0" in text:
+        raise must_be("path", "the name of a file", path)
+    return Path(text)
 
 
 def check_writable(option: str, path: Path) -> None:

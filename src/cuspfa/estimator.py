@@ -327,7 +327,8 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
                     f"{type(method).__name__}(mean='flat'), or rows without missing values."
                 )
             prepared = prepare_holes(table.rows, scaling=scaling, flat_mean=flat)
-            self._say_before(prepared)
+            if isinstance(method, Variational):
+                self._say_before(prepared)
         else:
             prepared = prepare_rows(table.rows, scaling=scaling, flat_mean=flat)
         return self._fit(prepared, method, table.names, nearly_constant(table))

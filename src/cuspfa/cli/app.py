@@ -45,6 +45,17 @@ def _whole_number(type_: Any, tokens: Sequence[Any]) -> int:
 
 Picture = Literal["search", "loadings", "forest", "correlation", "communality", "trace"]
 Axes = Literal["varimax", "quartimax", "equamax", "promax", "oblimin", "quartimin", "geomin"]
+NewRows = Annotated[
+    Path,
+    Parameter(
+        allow_leading_hyphen=True,
+        help="Table with the columns of the fit, in any order; - is standard input.",
+    ),
+]
+TableOut = Annotated[
+    Path | None,
+    Parameter(name=("--output", "-o"), help="CSV file to write. Left out: standard output."),
+]
 Fit = Annotated[Path, Parameter(help="A fit, as cuspfa fit -o writes it.")]
 Header = Annotated[
     bool | None,
@@ -208,19 +219,10 @@ def fit(
 @app.command
 def scores(
     fit: Fit,
-    data: Annotated[
-        Path,
-        Parameter(
-            allow_leading_hyphen=True,
-            help="Table with the columns of the fit, in any order; - is standard input.",
-        ),
-    ],
+    data: NewRows,
     /,
     *,
-    output: Annotated[
-        Path | None,
-        Parameter(name=("--output", "-o"), help="CSV file to write. Left out: standard output."),
-    ] = None,
+    output: TableOut = None,
     id: Annotated[str | None, Parameter(help="Column with names of rows, to be kept.")] = None,
     missing: Missing = None,
     header: Header = None,
@@ -239,19 +241,10 @@ def scores(
 @app.command
 def impute(
     fit: Fit,
-    data: Annotated[
-        Path,
-        Parameter(
-            allow_leading_hyphen=True,
-            help="Table with the columns of the fit, in any order; - is standard input.",
-        ),
-    ],
+    data: NewRows,
     /,
     *,
-    output: Annotated[
-        Path | None,
-        Parameter(name=("--output", "-o"), help="CSV file to write. Left out: standard output."),
-    ] = None,
+    output: TableOut = None,
     draws: Annotated[
         int | None,
         Parameter(

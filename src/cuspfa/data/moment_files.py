@@ -6,9 +6,7 @@ The bytes are those of a saved fit (`_archive.py`): JSON and npy in a zip, witho
 from __future__ import annotations
 
 import json
-import os
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,10 +14,9 @@ import numpy as np
 from cuspfa import _archive as archive
 from cuspfa import _json_kinds as json_kinds
 from cuspfa._archive import CONTENT, LARGEST
-from cuspfa._checks import must_be
 from cuspfa._types import Array
 from cuspfa._warn import warn
-from cuspfa._whole_file import check_writable, replacing
+from cuspfa._whole_file import as_path, check_writable, replacing
 from cuspfa.errors import FileError, InputError
 
 FORMAT, VERSION = "cuspfa-moments", 1
@@ -37,7 +34,7 @@ _CONTENT: dict[str, json_kinds.Kind] = {
 
 def save(n: int, mean: Array, cross: Array, names: list[str] | None, path: Any) -> None:
     """Write moments to a file, whole or not at all; see `Moments.save`."""
-    target = _path(path)
+    target = as_path(path)
     check_writable("path", target)
     content = {
         "format": FORMAT,
@@ -75,7 +72,7 @@ def _warn_if_telling(n: int, p: int) -> None:
 
 def load(path: Any) -> dict[str, Any]:
     """What is in a file of moments, checked: n, mean, cross_products, names."""
-    place = _path(path)
+    place = as_path(path)
     try:
         if place.exists() and not place.is_file():  # a pipe would wait for ever
             raise FileError("is no file")
@@ -98,7 +95,7 @@ def _decode(text: bytes) -> dict[str, Any]:
     if kind == "cuspfa-fit":
         raise FileError("is a saved fit, not moments; read it by cuspfa.load")
     if kind != FORMAT:
-        raise FileError(f"is not a fit saved by cuspfa: it has format {archive.short(kind)}")
+        raise FileError(f"holds no moments saved by cuspfa: it has format {archive.short(kind)}")
     found = json_kinds.count("version", content.get("version"))
     if found > VERSION:
         raise FileError(
@@ -117,13 +114,3 @@ def _decode(text: bytes) -> dict[str, Any]:
 def _shapes(content: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     p = content["n_columns"]
     return {"mean": (p,), "cross_products": (p, p)}
-
-
-def _path(path: Any) -> Path:
-    try:
-        text = os.fsdecode(path)
-    except TypeError:
-        raise must_be("path", "a text or a path", path) from None
-    if "\0" in text:
-        raise must_be("path", "the name of a file", path)
-    return Path(text)

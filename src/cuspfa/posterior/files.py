@@ -22,7 +22,7 @@ from cuspfa import _json_kinds as json_kinds
 from cuspfa._archive import CONTENT, LARGEST, LARGEST_CONTENT
 from cuspfa._checks import must_be
 from cuspfa._types import Array
-from cuspfa._whole_file import check_writable, replacing
+from cuspfa._whole_file import as_path, check_writable, replacing
 from cuspfa.blocks import Loadings, LoadingsLaw, Noise
 from cuspfa.blocks_holes import HoleLoadings
 from cuspfa.data.arrays import RotatedRows
@@ -50,7 +50,7 @@ def save(
     posterior: Posterior, path: AnyPath, *, statistics: bool = True, scores: Any = None
 ) -> None:
     """Write a posterior to a file; see `Posterior.save`."""
-    target = _path(path)
+    target = as_path(path)
     if target.exists() and not target.is_file():
         raise _not_a_file(target)
     check_writable("path", target)
@@ -118,7 +118,7 @@ def load(path: AnyPath) -> Posterior:
     ...     load(path)
     <VariationalPosterior of 2 factors, 100 rows, 8 columns>
     """
-    place = _path(path)
+    place = as_path(path)
     try:
         return _rebuild(*_read(place))
     except FileError as error:
@@ -157,7 +157,7 @@ def load_scores(path: AnyPath) -> Array | None:
     ...     load_scores(path).shape
     (100, 2)
     """
-    place = _path(path)
+    place = as_path(path)
     try:
         _, arrays = _read(place)
         return arrays.get("scores")
@@ -750,16 +750,6 @@ def _refuse_constant(word: str) -> float:
 
 
 # --- the file system ---
-
-
-def _path(path: Any) -> Path:
-    try:
-        text = os.fsdecode(path)
-    except TypeError:
-        raise must_be("path", "a text or a path", path) from None
-    if "\0" in text:
-        raise must_be("path", "the name of a file", path)
-    return Path(text)
 
 
 def _not_a_file(place: Path) -> InputError:
