@@ -15,7 +15,7 @@ from cuspfa.posterior.draws import Draws
 
 DESIGNS: dict[str, tuple[dict[str, Any], int]] = {
     "(100, 5, 1) dense": ({"n": 100, "p": 5, "n_factors": 1}, 300),
-    "(50, 5, 1) dense": ({"n": 50, "p": 5, "n_factors": 1}, 300),
+    "(50, 5, 1) dense": ({"n": 50, "p": 5, "n_factors": 1}, 1000),
     "(50, 10, 2) dense": ({"n": 50, "p": 10, "n_factors": 2}, 120),
     "(200, 10, 2) falling": ({"n": 200, "p": 10, "n_factors": 2, "design": "falling"}, 120),
     "(100, 20, 5) dense": ({"n": 100, "p": 20, "n_factors": 5}, 120),

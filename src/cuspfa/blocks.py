@@ -57,7 +57,7 @@ class LoadingsLaw(Protocol):
         """Σ_j w_j E[λ_j λ_jᵀ], (K, K)."""
 
     def deviations(self, z: Array) -> Array:
-        """Λ − E[Λ], (..., p, K), of standard normal numbers (..., p, directions)."""
+        """Λ − E[Λ], (..., p, K), of standard normal numbers (..., p, directions), overwritten."""
 
     def whitened(self, delta: Array) -> Array:
         """V_j^{-1} δ_j in rows, (..., p, K)."""
@@ -191,8 +191,9 @@ class Loadings(NamedTuple):
         return np.asarray(self.spread @ np.sum(self.basis * (second @ self.basis), axis=0))
 
     def deviations(self, z: Array) -> Array:
-        """Λ − E[Λ], (..., p, K), of standard normal numbers (..., p, directions)."""
-        return np.asarray((z * np.sqrt(self.spread)) @ self.basis.T)
+        """Λ − E[Λ], (..., p, K), of standard normal numbers (..., p, directions), overwritten."""
+        z *= np.sqrt(self.spread)
+        return np.asarray(z @ self.basis.T)
 
     def whitened(self, delta: Array) -> Array:
         """V_j^{-1} δ_j in rows, (..., p, K)."""

@@ -298,7 +298,8 @@ def _frame(recipe: Recipe, rows: np.ndarray, typed: np.ndarray):
             return pd.DataFrame(typed, columns=labels)
         frame = pd.DataFrame(_native(typed), columns=labels)
         if recipe.wrapping == "pandas sparse":
-            return frame.astype(pd.SparseDtype(frame.to_numpy().dtype, 0)) if recipe.p else frame
+            kind = frame.to_numpy().dtype
+            return frame.astype(pd.SparseDtype(kind, kind.type(0))) if recipe.p else frame
         backend = "pyarrow" if recipe.wrapping == "pandas arrow" else "numpy_nullable"
         with np.errstate(invalid="ignore"):  # pandas tries whether infinity is a whole number
             frame = frame.convert_dtypes(dtype_backend=backend)

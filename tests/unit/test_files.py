@@ -35,7 +35,7 @@ from cuspfa import _archive as archive
 from cuspfa.blocks import Loadings
 from cuspfa.data.arrays import RotatedRows
 from cuspfa.errors import CuspError, FileError, InputError
-from cuspfa.posterior import files
+from cuspfa.posterior import files, variational_files
 from cuspfa.posterior.files import load, load_scores
 
 X = datasets.simulate(60, 6, 2, random_state=3).X * np.arange(1, 7) + 5.0
@@ -457,12 +457,14 @@ def test_noise_is_refused(tmp_path, content):
 def test_an_array_with_right_checksum_and_wrong_numbers(saved, tmp_path):
     members = unpacked(saved)
     wrong = [("center", np.nan), ("rivals/1/active", -0.1), ("active", 1.1)]
-    signed = [name for name in files.POSITIVE if name != "counts"]  # of data with holes alone
+    signed = [
+        name for name in variational_files.POSITIVE if name != "counts"
+    ]  # of data with holes alone
     wrong += [(name, number) for name in signed for number in (0.0, -1.0)]
-    wrong += [(name, -1e-3) for name in files.NOT_NEGATIVE]
+    wrong += [(name, -1e-3) for name in variational_files.NOT_NEGATIVE]
     for name, number in wrong:
         assert refused(with_number(members, name, number), tmp_path), name
-    for name in files.NOT_NEGATIVE:  # zero may be there
+    for name in variational_files.NOT_NEGATIVE:  # zero may be there
         assert read(with_number(members, name, 0.0), tmp_path).n_active == 2
 
 
@@ -477,8 +479,8 @@ def test_counts_of_data_with_holes_are_positive(tmp_path):
 
 def test_which_arrays_have_a_sign():
     """Written here once more, so that none is lost there."""
-    assert set(files.POSITIVE) == {"scale", "noise_shape", "noise_rate", "counts"}
-    assert set(files.NOT_NEGATIVE) == {
+    assert set(variational_files.POSITIVE) == {"scale", "noise_shape", "noise_rate", "counts"}
+    assert set(variational_files.NOT_NEGATIVE) == {
         "loadings_weights",
         "loadings_eigenvalues",
         "active",
@@ -831,7 +833,7 @@ def test_a_read_only_folder(tmp_path):
 def test_no_permission_is_said_before_any_work(tmp_path, monkeypatch):
     (tmp_path / "old").write_text("old")
     monkeypatch.setattr(os, "access", lambda *_: False)
-    monkeypatch.setattr(files, "_describe", None)
+    monkeypatch.setattr(variational_files, "describe", None)
     with pytest.raises(InputError, match="no permission to write in"):
         POSTERIOR.save(tmp_path / "fit")
     with pytest.raises(InputError, match="no permission to write to .*old"):

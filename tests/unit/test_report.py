@@ -484,7 +484,7 @@ def test_where_a_fit_came_from_is_saved_with_it(posteriors, tmp_path):
 def test_a_changed_origin_is_refused(posteriors, change):
     from cuspfa.posterior import files
 
-    content, _ = files._describe(posteriors["one"], True)
+    content, _ = files.variational_files.describe(posteriors["one"], True)
     text = json.dumps(content)
     assert files._decode(text.encode())["origin"] == posteriors["one"].origin
     content["origin"] |= change

@@ -209,7 +209,7 @@ def test_files_from_before_there_were_rotations(tmp_path):
     content, arrays = files._read(tmp_path / "fit.cusp")
     assert content["rotation"] is None
     plain_text = json.loads(
-        json.dumps(files._describe(fit(None).posterior_, True)[0], allow_nan=False)
+        json.dumps(files.variational_files.describe(fit(None).posterior_, True)[0], allow_nan=False)
     )
     del plain_text["rotation"]
     assert files._decode(json.dumps(plain_text).encode())["rotation"] is None

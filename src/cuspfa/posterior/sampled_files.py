@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
 from cuspfa import _json_kinds as json_kinds
 from cuspfa._types import Array
-from cuspfa.data.arrays import RotatedRows
 from cuspfa.errors import FileError
-from cuspfa.posterior import files, plausible
+from cuspfa.posterior import file_entries as entries
+from cuspfa.posterior import plausible
 from cuspfa.posterior.sampled import SampledPosterior
 
 KINDS: dict[str, json_kinds.Kind] = {
-    **files.SHARED_KINDS,
+    **entries.SHARED_KINDS,
     "kind": json_kinds.word("gibbs"),
     "n_draws": json_kinds.count,
     "n_chains": json_kinds.count,
     "n_terms": json_kinds.count,
     "n_factors": json_kinds.count,
     "spike": json_kinds.positive,
-    "holes": json_kinds.optional(files.holes_in),
-    "record": files.record_in,
+    "holes": json_kinds.optional(entries.holes_in),
+    "record": entries.record_in,
 }
 
 
@@ -31,7 +30,7 @@ def describe(
     posterior: SampledPosterior, statistics: bool
 ) -> tuple[dict[str, Any], dict[str, Array]]:
     """Plain values and arrays."""
-    size, p, width = posterior.loadings.shape
+    size, _, width = posterior.loadings.shape
     arrays = {
         "center": posterior.center,
         "scale": posterior.scale,
@@ -48,31 +47,28 @@ def describe(
             arrays["correlation"] = posterior.correlation
     known = None
     if statistics and posterior.statistics is not None:
-        known, arrays["statistics"] = files.describe_statistics(posterior.statistics)
+        known, arrays["statistics"] = entries.statistics_out(posterior.statistics)
     if posterior.record is not None:
         arrays["trace"] = posterior.record.trace
-    content = {
-        "format": files.FORMAT,
-        "version": files.VERSION,
-        "library": version("cuspfa"),
-        "kind": "gibbs",
-        "n_rows": int(posterior.n_rows),
-        "n_columns": p,
-        "names": None if posterior.names is None else list(posterior.names),
-        "prior": files.prior_out(posterior.prior),
-        "rotation": files.rotation_out(posterior.rotation),
-        "origin": files.origin_out(posterior.origin),
-        "statistics": known,
-        "scores": False,
-        "n_draws": size,
-        "n_chains": int(posterior.n_chains),
-        "n_terms": width,
-        "n_factors": posterior.n_active,
-        "spike": float(posterior.spike),
-        "holes": holes,
-        "record": files.record_out(posterior.record),
-    }
+    content = entries.shared_out(
+        posterior,
+        kind="gibbs",
+        statistics=known,
+        n_draws=size,
+        n_chains=int(posterior.n_chains),
+        n_terms=width,
+        n_factors=posterior.n_active,
+        spike=float(posterior.spike),
+        holes=holes,
+        record=entries.record_out(posterior.record),
+    )
     return content, arrays
+
+
+def kinds(content: dict[str, Any]) -> dict[str, json_kinds.Kind]:
+    """Of the entries that this `fit.json` must have."""
+    content.setdefault("holes", None)  # files from before samplers took data with holes
+    return KINDS
 
 
 def check(content: dict[str, Any]) -> None:
@@ -118,11 +114,6 @@ def rebuild(content: dict[str, Any], arrays: dict[str, Array]) -> SampledPosteri
         if name != "trace" and not np.all(right):
             raise FileError(f"has numbers in {name}.npy that cannot be there")
         plausible.check_size(name, array, positive=name == "noise_variance")
-    statistics = None
-    if (known := content["statistics"]) is not None:
-        rows, is_gram = arrays["statistics"], known["type"] == "gram"
-        plausible.check_statistics(rows, is_gram=is_gram)
-        statistics = RotatedRows(rows if is_gram else None, None if is_gram else rows, known["n"])
     posterior = SampledPosterior(
         loadings=arrays["loadings"],
         noise_variance_draws=arrays["noise_variance"],
@@ -131,7 +122,7 @@ def rebuild(content: dict[str, Any], arrays: dict[str, Array]) -> SampledPosteri
         n_chains=content["n_chains"],
         spike=content["spike"],
         prior=content["prior"],
-        statistics=statistics,
+        statistics=entries.statistics_of(content["statistics"], arrays),
         center=arrays["center"],
         scale=arrays["scale"],
         n_rows=content["n_rows"],
@@ -141,7 +132,7 @@ def rebuild(content: dict[str, Any], arrays: dict[str, Array]) -> SampledPosteri
         correlation=arrays.get("correlation"),
         rotation=content["rotation"],
         origin=content["origin"],
-        record=files.record_of(content["record"], arrays.get("trace")),
+        record=entries.record_of(content["record"], arrays.get("trace")),
     )
     if posterior.n_active != content["n_factors"]:
         raise FileError("is damaged: its draws have another number of factors than it says")

@@ -33,8 +33,8 @@ from cuspfa.sweeps import (
 )
 from cuspfa.sweeps_holes import RowsInMemory, begin_filled, sweep_filled
 
-CHUNK = 1 << 19
-"""Loadings that move together: 4 MB."""
+CHUNK, IN_CACHE = 1 << 19, 1 << 17
+"""Loadings that move together, 4 MB, and that are drawn from q together, 1 MB."""
 SWEEPS, WORK = 8, 2e10
 """Sweeps after the scale-rotation move, as many as take no more than so many operations."""
 CHAINS, IN_A_CHAIN = 40, 25
@@ -44,9 +44,9 @@ TOGETHER = 1 << 22
 """Numbers of the scores of chains that move together: 32 MB."""
 
 
-def _chunks(shape: tuple[int, ...]) -> list[slice]:
-    """Of draws (size, p, K), as many at a time as are worth it."""
-    step = max(1, CHUNK // max(shape[1] * shape[2], 1))
+def _chunks(shape: tuple[int, ...], numbers: int = CHUNK) -> list[slice]:
+    """Of draws (size, p, K), as many at a time as have so many numbers."""
+    step = max(1, numbers // max(shape[1] * shape[2], 1))
     return [slice(first, first + step) for first in range(0, shape[0], step)]
 
 
@@ -306,10 +306,12 @@ class VariationalPosterior(Posterior):
     def _draw_from_q(self, draws: Draws, turns: Array | None, rng: np.random.Generator) -> None:
         """Fill draws from q, the loadings turned by matrices (size, K, K)."""
         law, scale = self.loadings, self.scale
-        p = len(scale)
-        for part in _chunks(draws.loadings.shape):
+        parts = _chunks(draws.loadings.shape, IN_CACHE)
+        normal = np.empty((parts[0].stop, len(scale), law.directions))
+        for part in parts:
             out = draws.loadings[part]
-            drawn = law.deviations(rng.standard_normal((len(out), p, law.directions)))
+            z = rng.standard_normal(out=normal[: len(out)])
+            drawn = law.deviations(z)
             drawn += law.mean
             drawn *= scale[:, None]
             if turns is None:
