@@ -57,8 +57,8 @@ def test_both_engines_answer_alike(rows, model):
     one, two = (
         found.posterior_.interval("correlation", random_state=0) for found in (model, other)
     )
-    assert_allclose(one.lower, two.lower, atol=0.12)
-    assert_allclose(one.upper, two.upper, atol=0.12)
+    assert_allclose(one.lower, two.lower, atol=0.15)  # of 300 draws
+    assert_allclose(one.upper, two.upper, atol=0.15)
 
 
 def test_means_are_those_of_the_draws(rows, model):

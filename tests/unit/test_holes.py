@@ -205,6 +205,7 @@ def test_log_likelihood_is_a_lower_bound_close_to_the_dense_one(part):
     y = with_holes(50, 6, 2, part)
     rng = np.random.default_rng(1)
     source = source_of(y)
+    source._few = None  # as with many holes
     gaps = []
     for _ in range(5):
         loadings, noise = rng.normal(size=(6, 2)), rng.uniform(0.3, 1.0, 6)
@@ -212,14 +213,43 @@ def test_log_likelihood_is_a_lower_bound_close_to_the_dense_one(part):
         ours = source.log_likelihood(loadings, noise)
         assert ours <= exact + 1e-8
         gaps.append(exact - ours)
-        plugged = source_of(y, flat_mean=False).log_likelihood(loadings, noise)
-        assert np.isfinite(plugged)
-    assert np.max(gaps) < 0.25
+    assert 1e-6 < np.max(gaps) < 0.25
     assert_allclose(
         source.log_likelihood(np.zeros((6, 0)), noise),
         oracle.log_likelihood(y, np.zeros((6, 1)), noise),
         rtol=1e-10,
     )
+
+
+@pytest.mark.parametrize(("n", "p", "part"), [(50, 6, 0.05), (50, 6, 0.5), (400, 7, 0.02)])
+def test_log_likelihood_with_few_holes_is_the_dense_one(n, p, part):
+    """With rows that share a pattern, more than p + 1 of them, and patterns by themselves."""
+    y = with_holes(n, p, 2, part)
+    rng = np.random.default_rng(1)
+    source, plugged, many = source_of(y), source_of(y, flat_mean=False), source_of(y)
+    assert source._few is not None
+    many._few = None
+    for _ in range(5):
+        loadings, noise = rng.normal(size=(p, 2)), rng.uniform(0.3, 1.0, p)
+        exact = oracle.log_likelihood(y, loadings, noise)
+        assert_allclose(source.log_likelihood(loadings, noise), exact, rtol=1e-10)
+        plain = plugged.log_likelihood(loadings, noise)
+        assert plain < exact + 1e-8  # the means of what was observed are not the best ones
+        plugged._few, kept = None, plugged._few
+        assert_allclose(plugged.log_likelihood(loadings, noise), plain, rtol=1e-10)
+        plugged._few = kept
+    none = np.zeros((p, 0))
+    assert_allclose(
+        source.log_likelihood(none, noise), many.log_likelihood(none, noise), rtol=1e-10
+    )
+
+
+def test_patterns_with_many_holes_are_left_to_their_factors():
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random((40, 30)) < 0.6, np.nan, rng.normal(size=(40, 30)))
+    assert source_of(y)._few is None
+    few = np.where(rng.random((40, 30)) < 0.1, np.nan, rng.normal(size=(40, 30)))
+    assert source_of(few)._few is not None
 
 
 # --- what it is for ---

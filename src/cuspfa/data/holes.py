@@ -17,7 +17,16 @@ from cuspfa.blocks import LoadingsLaw
 from cuspfa.blocks_holes import HoleLoadings, HoleMoments
 from cuspfa.data.arrays import GramMatrix, RowMatrix
 from cuspfa.data.complete import SMALL_GRAM, Prepared, column_scale
-from cuspfa.data.patterns import Block, HoleRows, packed, score_covariances, unpacked
+from cuspfa.data.few_holes import FewHoles
+from cuspfa.data.patterns import (
+    Block,
+    HoleRows,
+    packed,
+    packed_covariances,
+    times,
+    unpacked,
+    upper_half,
+)
 from cuspfa.data.source import CompleteSource
 from cuspfa.sweeps import Statistics
 
@@ -59,6 +68,7 @@ class HoleSource:
         self.counts: Array = data.counts - 1.0 if flat_mean else data.counts
         self.squares: Array = np.einsum("ij,ij->j", self.data.rows, self.data.rows)
         self._start: CompleteSource | None = None
+        self._few = FewHoles.of(self.data)
 
     def inactive_scores(self, signal: Array) -> tuple[Array, float]:
         """One variance for each pattern; its sum over the rows that have a column, over n."""
@@ -72,18 +82,20 @@ class HoleSource:
     def _each(
         self, signal: Array, weights: Array, pull: Array | None = None
     ) -> Iterator[tuple[Block, Array, Array, Array, Array]]:
-        """By blocks: Σ_j τ_j y_ij λ_j, the scores' means m_i, and V and log|V| of patterns.
+        """By blocks: Σ_j τ_j y_ij λ_j and the scores' means m_i, (K, r), and V, log|V| of patterns.
+
+        V is packed, (K(K+1)/2, u).
 
         `signal` (p, K(K+1)/2) is τ_j E[λ_jλ_jᵀ] packed, `weights` (p, K) τ_j E[λ_j], and `pull`
         (p, K) what the columns' own means add.
         """
         k = weights.shape[1]
         for block in self.data.blocks(k):
-            covariance, log_dets = score_covariances(block.seen, signal, k)
-            towards = block.rows @ weights
+            covariance, log_dets = packed_covariances(block.seen, signal, k)
+            towards = weights.T @ block.rows.T
             if pull is not None:
-                towards += block.ones * block.of_rows(block.seen @ pull)
-            scores = (block.of_rows(covariance) @ towards[:, :, None])[:, :, 0]
+                towards += block.ones[:, 0] * block.to_rows(pull.T @ block.seen.T)
+            scores = times(block.to_rows(covariance), towards)
             yield block, towards, scores, covariance, log_dets
 
     def expect_scores(self, loadings: LoadingsLaw, noise_precision: Array) -> HoleMoments:
@@ -94,19 +106,19 @@ class HoleSource:
         second = noise_precision[:, None, None] * (outer + loadings.covariances())
         signal, pull = packed(second), (second @ anchor[:, :, None])[:, :, 0]
         weights = noise_precision[:, None] * loadings.mean
-        upper = np.triu_indices(k)
+        left, right = upper_half(k)
         cross, sums, by_column = np.zeros((p, k)), np.zeros((p, k)), np.zeros_like(signal)
-        total, spread, mean, log_det = np.zeros((k, k)), np.zeros(len(upper[0])), np.zeros(k), 0.0
+        total, spread, mean, log_det = np.zeros((k, k)), np.zeros(len(left)), np.zeros(k), 0.0
         for block, _, scores, covariance, log_dets in self._each(signal, weights, pull):
-            own = self._part * block.sizes[:, None] * packed(covariance)
-            products = block.by_pattern(scores[:, upper[0]] * scores[:, upper[1]])
-            cross += block.rows.T @ scores
-            level = block.ones * scores
-            sums += block.seen.T @ block.by_pattern(level)
-            by_column += block.seen.T @ (products + own)
-            total += scores.T @ scores
-            spread += own.sum(axis=0)
-            mean += level.sum(axis=0)
+            own = self._part * block.sizes * covariance
+            products = block.by_pattern(scores[left] * scores[right])
+            cross += (scores @ block.rows).T
+            level = block.ones[:, 0] * scores
+            sums += (block.by_pattern(level) @ block.seen).T
+            by_column += ((products + own) @ block.seen).T
+            total += scores @ scores.T
+            spread += own.sum(axis=1)
+            mean += level.sum(axis=1)
             log_det += self._part * float(block.sizes @ log_dets)
         own_second, spread = unpacked(by_column, k), unpacked(spread, k)
         if not self._flat:
@@ -120,16 +132,20 @@ class HoleSource:
 
     def likelihood_work(self, k: int) -> float:
         """The products with the patterns, and the small matrices."""
+        if self._few is not None:
+            return self._few.work(k)
         rows, patterns = len(self.data.rows), len(self.data.patterns)
         small = patterns * (k + 1.0) ** 2
         return float((rows * (k + 1.0) + small / 2) * self.p + 3.0 * k * small)
 
     def log_likelihood(self, loadings: Array, noise_variance: Array) -> float:
-        """Σ_i log N(y_i; m, ΛΛᵀ + Σ) of what was observed, m integrated out; from below.
+        """Σ_i log N(y_i; m, ΛΛᵀ + Σ) of what was observed, m integrated out.
 
-        The law of m is N(m̂, D^{-1/2} Ω D^{-1/2}) with D = diag(n_j), exact without holes, and a
-        lower bound with them.
+        Exactly where holes are few; otherwise from below: the law of m is then taken to be
+        N(m̂, D^{-1/2} Ω D^{-1/2}) with D = diag(n_j), which it is without holes.
         """
+        if self._few is not None:
+            return self._few.log_likelihood(loadings, noise_variance, flat_mean=self._flat)
         p, k = loadings.shape
         tau = 1.0 / noise_variance
         scaled = tau[:, None] * loadings
@@ -146,11 +162,12 @@ class HoleSource:
             value += 0.5 * float(block.sizes @ log_dets)
             if not self._flat:
                 continue
-            cross += block.seen.T @ block.by_pattern(block.ones * scores)
+            cross += (block.by_pattern(block.ones[:, 0] * scores) @ block.seen).T
             spread = unpacked(block.seen @ apart, k)
             spread = spread @ spread + unpacked(block.seen @ own, k)
-            trace += float(block.sizes @ np.sum(covariance * spread, axis=(1, 2)))
-            kept.append(packed(covariance))
+            inside = np.sum(unpacked(covariance.T, k) * spread, axis=(1, 2))
+            trace += float(block.sizes @ inside)
+            kept.append(covariance)
         value += 0.5 * (explained - float(tau @ self.squares))
         if not self._flat:
             return value
@@ -160,9 +177,8 @@ class HoleSource:
             """Σ_i Ω_i^{-1} m, of the columns that each row has."""
             found = np.zeros((p, k))
             for block, covariance in zip(self.data.blocks(k), kept, strict=True):
-                towards = block.seen @ (scaled * m[:, None])
-                scores = (unpacked(covariance, k) @ towards[:, :, None])[:, :, 0]
-                found += block.seen.T @ (block.sizes[:, None] * scores)
+                scores = times(covariance, (scaled * m[:, None]).T @ block.seen.T)
+                found += ((block.sizes * scores) @ block.seen).T
             return np.asarray(self.seen * tau * m - np.sum(scaled * found, axis=1))
 
         def likely(m: Array) -> Array:
@@ -183,11 +199,14 @@ class HoleSource:
         return None
 
     def likeness(self, loadings: Array, noise_variance: Array) -> CompleteSource | None:
-        """Rows completed by a first fit."""
-        whole = float(np.min(self.seen)) == self.data.n
-        if whole or not loadings.shape[1]:
+        """Rows completed by a fit, as many as there are values for."""
+        share = float(np.mean(self.seen)) / self.data.n
+        if share == 1.0 or not loadings.shape[1]:
             return None
-        return self._completed(loadings, noise_variance)
+        if self._few is None:
+            return self._completed(loadings, noise_variance, share)
+        gram = self._few.expected_gram(loadings, noise_variance, flat_mean=self._flat)
+        return CompleteSource(GramMatrix(share * gram, share * self.n))
 
     def leading(
         self,
@@ -208,8 +227,13 @@ class HoleSource:
             return self._start.leading(k, noise_variance, rng)
         return self._completed(near, noise_variance).leading(k, noise_variance, rng, near=near)
 
-    def _completed(self, near: Array | None, noise_variance: Array) -> CompleteSource:
-        """Rows with their fitted values, and what is left of those seen, as if all were seen."""
+    def _completed(
+        self, near: Array | None, noise_variance: Array, share: float = 1.0
+    ) -> CompleteSource:
+        """Rows with their fitted values, and what is left of those seen, as if all were seen.
+
+        `share` is the part of them that is to count.
+        """
         stretch = np.sqrt(self.data.n / self.seen)
         small = self.p <= SMALL_GRAM
         gram, rows = np.zeros((self.p, self.p) if small else (0, 0)), []
@@ -219,8 +243,8 @@ class HoleSource:
             else:
                 rows.append(part)
         if small:
-            return CompleteSource(GramMatrix(gram, self.n))
-        return CompleteSource(RowMatrix(np.vstack(rows), self.n))
+            return CompleteSource(GramMatrix(share * gram, share * self.n))
+        return CompleteSource(RowMatrix(np.sqrt(share) * np.vstack(rows), share * self.n))
 
     def _filled(self, stretch: Array, near: Array | None, noise_variance: Array) -> Iterator[Array]:
         """Such rows, by blocks; without holes they are the rows themselves."""
@@ -231,12 +255,12 @@ class HoleSource:
         signal = packed(scaled[:, :, None] * near[:, None, :])
         sums, mean = np.zeros_like(near), np.zeros(near.shape[1])
         for block, _, scores, _, _ in self._each(signal, scaled):
-            level = block.ones * scores
-            sums += block.seen.T @ block.by_pattern(level)
-            mean += level.sum(axis=0)
+            level = block.ones[:, 0] * scores
+            sums += (block.by_pattern(level) @ block.seen).T
+            mean += level.sum(axis=1)
         off = np.sum(near * sums, axis=1) / self.seen  # fitted values, centred as the data are
         for block, _, scores, _, _ in self._each(signal, scaled):
-            fitted = scores @ near.T
+            fitted = scores.T @ near.T
             left = (block.rows - fitted + block.ones * off) * block.of_rows(block.seen)
             yield fitted - block.ones * (near @ (mean / self.data.n)) + stretch * left
 

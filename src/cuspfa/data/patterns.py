@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import copy
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +18,8 @@ from cuspfa._types import Array, BoolArray, Indices
 
 BLOCK = 1 << 19
 """Numbers of a block of rows, or of its K×K matrices: 4 MB."""
+FEW = 50
+"""Matrices that are not worth a sweep of their own."""
 EM_STEPS, EM_WORK = 8, 4e9
 """Steps to correlations without a model, for measures of fit, and operations they may take."""
 
@@ -39,12 +41,20 @@ class Block(NamedTuple):
     """(u,) rows of each pattern that there are in the data."""
 
     def by_pattern(self, values: Array) -> Array:
-        """Sums over the rows of each pattern."""
-        return values if len(values) == len(self.first) else np.add.reduceat(values, self.first)
+        """Sums (..., u) over the rows (..., r) of each pattern."""
+        if values.shape[-1] == len(self.first):
+            return values
+        return np.asarray(np.add.reduceat(values, self.first, axis=-1))
 
     def of_rows(self, values: Array) -> Array:
-        """What a pattern has, for each of its rows."""
+        """What a pattern has (u, ...), for each of its rows (r, ...)."""
         return values if len(self.of_row) == len(values) else values[self.of_row]
+
+    def to_rows(self, values: Array) -> Array:
+        """The same with patterns last: (..., u) for rows (..., r)."""
+        if values.shape[-1] == len(self.of_row):
+            return values
+        return np.asarray(np.take(values, self.of_row, axis=-1))
 
 
 class HoleRows:
@@ -118,43 +128,73 @@ class HoleRows:
 
 def packed(matrices: Array) -> Array:
     """(..., K, K) symmetric matrices as (..., K(K+1)/2)."""
-    upper = np.triu_indices(matrices.shape[-1])
-    return np.asarray(matrices[..., upper[0], upper[1]])
+    first, second = upper_half(matrices.shape[-1])
+    return np.asarray(matrices[..., first, second])
 
 
 def unpacked(numbers: Array, k: int) -> Array:
     """And back."""
-    place = np.empty((k, k), dtype=np.intp)
-    upper = np.triu_indices(k)
-    place[upper] = place[upper[::-1]] = np.arange(len(upper[0]))
-    return np.asarray(numbers[..., place])
+    return np.asarray(numbers[..., _places(k)])
 
 
 def score_covariances(seen: Array, signal: Array, k: int) -> tuple[Array, Array]:
     """V = (I + Σ_j E_j)^{-1} of each pattern (u, K, K) and log|V| (u,), E_j packed in `signal`."""
-    precision = unpacked(seen @ signal, k)
-    precision[:, np.arange(k), np.arange(k)] += 1.0
-    covariance, log_det = _inverses(np.ascontiguousarray(precision.transpose(1, 2, 0)))
-    return np.ascontiguousarray(covariance.transpose(2, 0, 1)), -log_det
+    covariance, log_det = packed_covariances(seen, signal, k)
+    return unpacked(covariance.T, k), log_det
 
 
-def _inverses(a: Array) -> tuple[Array, Array]:
-    """Of symmetric positive definite matrices (K, K, u), in place, and their log-determinants.
+def packed_covariances(seen: Array, signal: Array, k: int) -> tuple[Array, Array]:
+    """The same as (K(K+1)/2, u), patterns last: what is done to all is done to long rows."""
+    precision = signal.T @ seen.T
+    precision[_places(k).diagonal()] += 1.0
+    covariance, log_det = packed_inverses(precision, k)
+    return covariance, -log_det
 
-    Sweeps over the pivots, all matrices together: LAPACK takes twice as long for many small ones.
+
+def packed_inverses(a: Array, k: int) -> tuple[Array, Array]:
+    """Of positive definite matrices (K(K+1)/2, u), in place, and their log-determinants.
+
+    Sweeps over the pivots, all matrices together: LAPACK takes three times as long for many small
+    ones, but less for a few.
     """
-    log_det = np.zeros(a.shape[2])
-    for h in range(len(a)):
-        pivot = a[h, h].copy()
+    if a.shape[1] < FEW:
+        matrices = unpacked(a.T, k)
+        a[...] = packed(np.asarray(np.linalg.inv(matrices), dtype=float)).T
+        return a, np.asarray(np.linalg.slogdet(matrices)[1], dtype=float)
+    places, log_det = _places(k), np.zeros(a.shape[1])
+    for h in range(k):
+        column = a[places[h]]
+        pivot = column[h].copy()
         log_det += np.log(pivot)
-        row = a[h] / pivot
-        column = a[:, h].copy()
-        column[h] = 0.0
-        a -= column[:, None] * row
-        a[:, h] = -column / pivot
-        a[h] = row
-        a[h, h] = 1.0 / pivot
-    return a, log_det
+        row = column / pivot
+        for i in range(k):
+            a[places[i, i] : places[i, i] + k - i] -= column[i] * row[i:]
+        a[places[h]] = row
+        a[places[h, h]] = -1.0 / pivot
+    return np.negative(a, out=a), log_det
+
+
+def times(matrices: Array, vectors: Array) -> Array:
+    """Products of matrices (K(K+1)/2, r) and vectors (K, r)."""
+    places, result = _places(len(vectors)), np.empty_like(vectors)
+    for h, place in enumerate(places):
+        np.einsum("kr,kr->r", matrices[place], vectors, out=result[h])
+    return result
+
+
+@lru_cache
+def upper_half(k: int) -> tuple[Indices, Indices]:
+    """Rows and columns of the entries that are packed, in their order; not to be changed."""
+    return np.triu_indices(k)
+
+
+@lru_cache
+def _places(k: int) -> Indices:
+    """(K, K) where each entry of a symmetric matrix is packed; not to be changed."""
+    place = np.empty((k, k), dtype=np.intp)
+    upper = upper_half(k)
+    place[upper] = place[upper[::-1]] = np.arange(len(upper[0]))
+    return place
 
 
 def too_long(data: HoleRows, steps: int = EM_STEPS) -> bool:

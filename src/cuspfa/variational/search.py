@@ -42,7 +42,7 @@ PARSIMONY = 2.0
 """A further factor must raise the evidence by this many nats, odds of 7 to 1, to be reported."""
 SMALL = 40_000
 """Numbers of a data matrix, up to a rotation of its rows, with which sweeps are quick."""
-POLISH = 0.01
+POLISH, REFRESHED = 0.01, 2
 """The winner is run until its bound grows by less than this part of tol."""
 
 
@@ -99,6 +99,8 @@ class Search:
         """What exact sweeps need, where they are quick."""
         self.wanted: int | None = None
         """A given K, kept however far behind it is."""
+        self.followed = False
+        """Has it followed a search of a likeness of the data?"""
 
     @property
     def best(self) -> Run:
@@ -307,15 +309,15 @@ class Search:
                 break
 
     def follow(self, like: DataSource) -> None:
-        """Search where it is quick, and go on here from the best of what was found there."""
-        scout = Search(
-            like,
-            self.prior,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            max_factors=self.max_factors,
-            rng=self.rng,
-        )
+        """Search where it is quick, and go on here from the best of what was found there.
+
+        The likeness is made anew of what a fit to it says, a few times, before it is searched.
+        """
+        for _ in range(REFRESHED):
+            first = self._beside(like)
+            found = first.try_state(first.spectral_state()).state
+            like = self.source.likeness(found.loadings.mean, noise_variance(found)) or like
+        scout, self.followed = self._beside(like), True
         scout.try_state(scout.spectral_state())
         scout.walk()
         scout.settle_rivals()
@@ -326,16 +328,40 @@ class Search:
             if one.total > height - NEAR or abs(k - top) <= 1
         ]
         for k in sorted(near, key=lambda k: -scout.best_by_k[k].total):
-            found = scout.best_by_k[k].state
-            self.try_state(self.state_at(found.loadings.mean, noise_variance(found)))
+            self.try_state(self._at_home(scout.best_by_k[k].state))
+
+    def _beside(self, like: DataSource) -> Search:
+        """The same search of other data."""
+        return Search(
+            like,
+            self.prior,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            max_factors=self.max_factors,
+            rng=self.rng,
+        )
+
+    def _at_home(self, found: State) -> State:
+        return self.state_at(found.loadings.mean, noise_variance(found))
+
+    def grow(self, k: int) -> None:
+        """Try k factors from k − 1, to the end; where cycles are quick first, if anywhere."""
+        below = self.best_by_k[k - 1].state
+        like = self.source.likeness(below.loadings.mean, noise_variance(below))
+        home = self if like is None else self._beside(like)
+        start = home.larger(below, home.left_over(below, 1))
+        if like is not None:
+            start = self._at_home(home.try_state(start, patient=True).state)
+        self.try_state(start, patient=True)
 
     def over_k(self, weigh: Callable[[Search], None] | None) -> None:
         """The whole search: spectral start, walks, restarts, weighing if any, polish."""
-        first = self.try_state(self.spectral_state()).state
-        like = self.source.likeness(first.loadings.mean, noise_variance(first))
+        start = self.spectral_state()
+        like = self.source.likeness(start.loadings.mean, noise_variance(start))
         if like is not None:
             self.follow(like)
         else:
+            self.try_state(start)
             self.walk()
         self.settle_rivals()
         if weigh is not None:
@@ -382,8 +408,15 @@ class Search:
             self.try_state(start, patient=True)
 
     def polish(self) -> None:
-        """Run the winner on to a tighter tolerance."""
-        self.try_state(self.chosen.state, tol=POLISH * self.tol, patient=True)
+        """Run the winner on to a tighter tolerance; where cycles are quick first, if anywhere."""
+        tol, state = POLISH * self.tol, self.chosen.state
+        like = self.source.likeness(state.loadings.mean, noise_variance(state))
+        if like is not None:
+            tol *= 10  # what is left to gain is little, and takes long
+            beside = self._beside(like)
+            near = beside.try_state(beside._at_home(state), tol=tol, patient=True).state
+            state = self._at_home(near) if near.n_factors == state.n_factors else state
+        self.try_state(state, tol=tol, patient=True)
 
 
 def noise_variance(state: State) -> Array:

@@ -35,7 +35,7 @@ UNSURE = 1.0
 """Nats of error beyond which a bridge has not met the other side: many columns, hardly any rows."""
 BRIDGE = 3
 """Draws of a bridge for each draw of a bound: many together cost less."""
-DRAWS, DRAW_COST = 40, 2e8
+FEWEST, DRAWS, DRAW_COST = 20, 40, 2e8
 """Draws for an evidence; fewer where they would take more than so many multiplications."""
 
 
@@ -86,11 +86,9 @@ def _settled(search: Search, k: int) -> bool:
     """Make sure that there is a run of k living factors that was not given up."""
     one = search.best_by_k.get(k)
     if one is None:
-        below = search.best_by_k.get(k - 1)
-        if below is None:
+        if k - 1 not in search.best_by_k:
             return False
-        directions = search.left_over(below.state, 1)
-        search.try_state(search.larger(below.state, directions), patient=True)
+        search.grow(k)
     elif one.status is Status.GIVEN_UP:
         search.try_state(one.state, patient=True)
     return k in search.best_by_k and weakest_signal(search.best_by_k[k].state) > DEAD
@@ -118,7 +116,8 @@ def weigh_collapsed(search: Search) -> None:
     while misses < MISSES and _in_reach(search, k + 1):
         k += 1
         weighed = _weigh(search, k, DRAWS)
-        if abs(weighed.value - best.value) < 4 * np.hypot(weighed.error, best.error):
+        more = _draws(search, k, 4 * DRAWS) > weighed.n_draws
+        if more and abs(weighed.value - best.value) < 4 * np.hypot(weighed.error, best.error):
             top = max(search.evidence_by_k, key=lambda one: search.evidence_by_k[one].value)
             best, weighed = _weigh(search, top, 4 * DRAWS), _weigh(search, k, 4 * DRAWS)
         misses = 0 if weighed.value > best.value else misses + 1
@@ -134,14 +133,14 @@ def _in_reach(search: Search, k: int) -> bool:
         return False
     allowance = (k - search.best.state.n_factors) * (30 + 5 * k)
     if k not in search.curve:
-        below = search.best_by_k[k - 1].state
-        search.try_state(search.larger(below, search.left_over(below, 1)), patient=True)
+        search.grow(k)
     candidate = search.best_by_k.get(k)
     if candidate is not None and candidate.status is Status.GIVEN_UP:
         if candidate.total < search.best.total - 2 * allowance:
             return False
         search.try_state(candidate.state, patient=True)
-        search.try_state(search.spectral_state(k), patient=True)
+        if not search.followed:  # or it would have been tried there
+            search.try_state(search.spectral_state(k), patient=True)
         candidate = search.best_by_k[k]
     if candidate is None or candidate.total < search.best.total - allowance:
         return False
@@ -157,9 +156,14 @@ def signal_left(search: Search, state: State, part: float = NEAR_EDGE) -> bool:
     return len(values) > k and bool(values[k] > part * n * edge)
 
 
-def _weigh(search: Search, k: int, draws: int) -> Evidence:
-    state = search.best_by_k[k].state
-    draws = int(np.clip(DRAW_COST / search.source.likelihood_work(k), 20, draws))
+def _draws(search: Search, k: int, most: int) -> int:
+    if search.followed:  # most of the averaging is done with the likeness
+        return FEWEST
+    return int(np.clip(DRAW_COST / search.source.likelihood_work(k), FEWEST, most))
+
+
+def _weigh(search: Search, k: int, most: int) -> Evidence:
+    state, draws = search.best_by_k[k].state, _draws(search, k, most)
     # The same draws every time: an average, which should not differ from fit to fit.
     fixed = np.random.default_rng(0)
     found = evidence(state, search.source, search.prior, fixed, draws)
