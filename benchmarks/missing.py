@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer, KNNImputer
 
@@ -81,6 +82,7 @@ def one_set(data: np.ndarray, seed: int, k: int) -> dict[str, tuple[float, float
 
 def errors() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     rows, details = [], []
+    one_set(simulate(60, 6, 2, random_state=0).X, 0, 2)  # whatever is done once
     for name, (make, sets, k) in DESIGNS.items():
         runs = [one_set(make(seed), seed, k) for seed in range(sets)]
         mean = {method: np.mean([run[method] for run in runs], axis=0) for method in runs[0]}
@@ -131,7 +133,7 @@ def errors() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     return rows, details
 
 
-SLOPES, TABLES = 400, 20
+SLOPES, TABLES = 600, 20
 
 
 def slope_of(table: np.ndarray) -> tuple[float, float]:
@@ -143,18 +145,18 @@ def slope_of(table: np.ndarray) -> tuple[float, float]:
     return float(beta[1]), float(inverse[1, 1] * (residual @ residual) / (len(table) - 3))
 
 
-def one_slope(seed: int) -> tuple[bool, bool, bool]:
+def one_slope(seed: int, k: int) -> tuple[bool, bool, bool]:
     """Is the true slope inside: by Rubin's rules, one filled table, rows without holes."""
     from scipy.stats import t
 
-    sim = simulate(200, 6, 2, random_state=50_000 + seed)
+    sim = simulate(200, 6, k, random_state=50_000 + seed)
     omega = sim.covariance
     truth = float(np.linalg.solve(omega[1:3, 1:3], omega[1:3, 0])[0])
     rng = np.random.default_rng(seed)
     x = sim.X.copy()
     drives = x[:, [5]] > np.median(x[:, 5])  # always observed
     x[:, :3][rng.random((200, 3)) < np.where(drives, 0.4, 0.1)] = np.nan
-    model = CuspFactorAnalysis(n_factors=2).fit(x)
+    model = CuspFactorAnalysis(n_factors=k).fit(x)
     found = np.array([slope_of(one) for one in model.impute(x, n_draws=TABLES, random_state=seed)])
     within, between = found[:, 1].mean(), found[:, 0].var(ddof=1)
     total = within + (1 + 1 / TABLES) * between
@@ -169,18 +171,23 @@ def one_slope(seed: int) -> tuple[bool, bool, bool]:
 
 
 def slopes() -> list[dict[str, Any]]:
-    inside = 100 * np.mean([one_slope(seed) for seed in range(SLOPES)], axis=0)
-    error = np.sqrt(95 * 5 / SLOPES)
-    return [
-        row(
-            f"a regression slope after {TABLES} drawn tables, Rubin's rules, {SLOPES} sets",
-            f"{inside[0]:.1f} % of 95 % intervals cover",
-            f"nominal, standard error {error:.1f}; expected values filled in once "
-            f"{inside[1]:.1f} % (control); rows without holes {inside[2]:.1f} %",
-            "93–97 %",
-            93 <= inside[0] <= 97,
+    error, rows = np.sqrt(95 * 5 / SLOPES), []
+    for k in (3, 2):
+        done = Parallel(n_jobs=2)(delayed(one_slope)(seed, k) for seed in range(SLOPES))
+        inside = 100 * np.mean(done, axis=0)
+        asked = k == 3
+        rows.append(
+            row(
+                f"a regression slope after {TABLES} drawn tables, Rubin's rules, {SLOPES} sets of "
+                f"(200, 6, {k})",
+                f"{inside[0]:.1f} % of 95 % intervals cover",
+                f"nominal, standard error {error:.1f}; expected values filled in once "
+                f"{inside[1]:.1f} % (control); rows without holes {inside[2]:.1f} %",
+                "93–97 %" if asked else None,
+                93 <= inside[0] <= 97,
+            )
         )
-    ]
+    return rows
 
 
 INTERVALS = {
@@ -280,9 +287,12 @@ def missing() -> list[dict[str, Any]]:
             "besides); errors are root mean squares in standard deviations of the column, means of "
             "three sets; times are processor seconds of fit and impute together. IterativeImputer "
             "is scikit-learn's as it comes, with BayesianRidge; KNNImputer as it comes.",
-            "Slope: n = 200, six columns, two factors; column 5 is always there, and the three "
-            "columns of the regression lack 10 or 40 % of their values by whether it is low or "
-            "high. 95 % intervals for the slope of one on another with a third beside it.",
+            "Slope: n = 200, six columns; column 5 is always there, and the three columns of the "
+            "regression lack 10 or 40 % of their values by whether it is low or high. 95 % "
+            "intervals for the slope of one on another with a third beside it. Three factors leave "
+            "six covariances free, as the regression does. Two do not: what is filled in then "
+            "knows more than the regression, for which Rubin's rules give intervals that are too "
+            "wide rather than too narrow.",
             "Intervals: data with values missing completely at random; draws from chains of exact "
             "sweeps, from the scale-rotation move alone, and from q (the negative control).",
         ],

@@ -20,7 +20,7 @@ def as_path(path: Any) -> Path:
         text = os.fsdecode(path)
     except TypeError:
         raise must_be("path", "a text or a path", path) from None
-    if "\0" in text:
+    if not text or "\0" in text:
         raise must_be("path", "the name of a file", path)
     return Path(text)
 

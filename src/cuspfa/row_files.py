@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from cuspfa._checks import must_be, one_of
 from cuspfa._packages import needed
 from cuspfa._types import Array
-from cuspfa._whole_file import check_writable, replacing
+from cuspfa._whole_file import as_path, check_writable, replacing
 from cuspfa.data.batches import names_columns
 from cuspfa.data.names import check_same_names, check_same_width
 from cuspfa.data.streams import Stream
@@ -84,10 +84,7 @@ def write_rows(model: CuspFactorAnalysis, what: str, data: Any, path: Any) -> in
 
 
 def _target(path: Any, data: Any) -> Path:
-    try:
-        target = Path(os.fsdecode(path))
-    except TypeError:
-        raise must_be("path", "a text or a path", path) from None
+    target = as_path(path)
     if target.suffix.lower() not in SUFFIXES:
         raise must_be("path", f"a name that ends in {', '.join(SUFFIXES)}", str(target))
     check_writable("path", target)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import signal
 import tempfile
 import threading
@@ -20,6 +21,7 @@ from cuspfa import (
     CuspFactorAnalysis,
     Gibbs,
     Moments,
+    Stream,
     Variational,
     adequacy,
     compare,
@@ -27,9 +29,11 @@ from cuspfa import (
     how_many,
     load,
     misfit,
+    plots,
     retention,
     rotate,
     sensitivity,
+    write_rows,
 )
 from cuspfa.cli.app import run
 from cuspfa.errors import CuspError, CuspWarning
@@ -279,6 +283,12 @@ def door_moments(table, rows, recipe):
     model = CuspFactorAnalysis().fit_moments(moments)
     _finite("covariance", model.get_covariance())
     Moments.from_covariance(moments.covariance, max(recipe.n, 2))
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore", CuspWarning)  # that so few rows can be told apart
+        both.save(Path(folder) / "moments")
+        assert np.array_equal(
+            Moments.load(Path(folder) / "moments").cross_products, both.cross_products
+        )
 
 
 def door_published(table, rows, recipe):
@@ -356,6 +366,60 @@ def door_program(table, rows, recipe):
         else:
             assert err.getvalue().strip(), f"exit code {code} without a word"
             assert not target.exists()
+
+
+def door_stream(table, rows, recipe):
+    """The same numbers in blocks: a file, batches, a program that reads a folder."""
+    blocks = [np.array(rows[i : i + 7]) for i in range(0, max(len(rows), 1), 7)]
+    model = CuspFactorAnalysis(random_state=1).fit(Stream(iter(blocks)))
+    _finite("covariance", model.get_covariance())
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore", CuspWarning)
+        np.save(Path(folder) / "rows.npy", rows)
+        other = CuspFactorAnalysis(random_state=1).fit(Path(folder) / "rows.npy")
+        plainly = CuspFactorAnalysis(random_state=1).fit(np.array(rows))
+    sd = np.sqrt(np.diag(plainly.get_covariance()))
+    for one in (model, other):
+        if one.n_factors_ == plainly.n_factors_:
+            gap = np.abs((one.get_covariance() - plainly.get_covariance()) / sd / sd[:, None])
+            assert gap.max() < 1e-3, f"another answer than in memory: {gap.max():.3g}"
+
+
+def door_written(table, rows, recipe):
+    """Scores of new rows into a file, whole or not at all."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder) / "rows.npy", Path(folder) / "scores.csv"
+        np.save(source, rows)
+        what = ("transform", "score_samples", "impute")[recipe.seed % 3]
+        try:
+            number = write_rows(_ordinary(recipe.p), what, source, target)
+            assert number == recipe.n
+            assert len(target.read_text().splitlines()) == number + 1
+        except CuspError:
+            assert sorted(os.listdir(folder)) == ["rows.npy"], os.listdir(folder)
+            raise
+        assert sorted(os.listdir(folder)) == ["rows.npy", "scores.csv"], os.listdir(folder)
+
+
+def door_report(table, rows, recipe):
+    """A page, and nothing in it that a browser would fetch or run."""
+    model = CuspFactorAnalysis(n_factors=min(2, recipe.p), random_state=1).fit(table)
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder) / "page.html"
+        model.posterior_.report(page)
+        text = page.read_text(encoding="utf-8")
+        assert os.listdir(folder) == ["page.html"]
+    assert "</html>" in text
+    assert "nan" not in set(re.findall(r">\s*([\w.+-]+)\s*<", text)), "NaN on the page"
+    assert not re.search(r"<(?:script|link|img)[^>]+(?:src|href)=[\"']?(?:https?:)?//", text)
+
+
+def door_plots(table, rows, recipe):
+    """Every figure, drawn."""
+    posterior = CuspFactorAnalysis(n_factors=min(2, recipe.p), random_state=1).fit(table).posterior_
+    for name in (one for one in plots.__all__ if one.startswith("plot_")):
+        axes = np.ravel(getattr(plots, name)(posterior))
+        axes[0].figure.savefig(io.BytesIO(), format="svg")
 
 
 DOORS = {

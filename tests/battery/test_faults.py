@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
+from pathlib import Path
 
 import pytest
 
@@ -74,6 +76,98 @@ def test_killed_while_saving(tmp_path):
     kinds, cut = map(int, run(code, tmp_path).split())
     assert kinds == 2  # so saves did go on
     assert cut > 0  # and some were cut off in the middle
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_killed_in_an_out_of_core_pass(tmp_path):
+    """While rows are read and scores of them written: the old file or the new one, and the data."""
+    code = """
+    from cuspfa import write_rows
+    model = CuspFactorAnalysis(n_factors=2).fit(X)
+    data, target = folder / "rows.npy", folder / "scores.csv"
+    np.save(data, np.tile(X, (100, 1)))
+    before = data.read_bytes()
+    target.write_text("old")
+    began = time.perf_counter()
+    write_rows(model, "transform", data, target)
+    usual, new = time.perf_counter() - began, target.read_bytes()
+    seen, cut = set(), 0
+    for attempt in range(100):
+        if attempt >= 20 and len(seen) == 2 and cut:
+            break
+        target.write_text("old")
+        child = os.fork()
+        if child == 0:
+            write_rows(model, "transform", data, target)
+            CuspFactorAnalysis(n_factors=2).fit(data)
+            os._exit(0)
+        time.sleep(float(rng.uniform(0, 2 * usual)))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        assert target.read_bytes() in (b"old", new)
+        seen.add(target.read_bytes() == new)
+        parts = set(os.listdir(folder)) - {"fit.cuspfa", "rows.npy", "scores.csv"}
+        assert all(name.startswith(".cuspfa-") and name.endswith(".part") for name in parts), parts
+        cut += bool(parts)
+        for name in parts:
+            (folder / name).unlink()
+    assert data.read_bytes() == before
+    print(len(seen), cut)
+    """
+    kinds, cut = map(int, run(code, tmp_path).split())
+    assert kinds == 2
+    assert cut > 0
+
+
+SAMPLER = """
+import numpy as np
+from cuspfa import CuspFactorAnalysis, Gibbs, datasets
+X = datasets.simulate(150, 300, 3, random_state=1).X
+method = Gibbs(n_draws=100_000, n_chains=2, n_jobs=2)
+CuspFactorAnalysis(method=method, n_factors=3).fit(X)
+"""
+
+
+def marked(mark):
+    """Processes with this mark in their environment."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark.encode() in (entry / "environ").read_bytes():
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_no_process_is_left_behind(how):
+    """By a sampler whose chains are in processes of their own."""
+    mark = f"CUSPFA_MARK={os.getpid()}-{how}"
+    name, _, value = mark.partition("=")
+    parent = subprocess.Popen(
+        [sys.executable, "-c", SAMPLER],
+        env={**os.environ, name: value, "OPENBLAS_NUM_THREADS": "1"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        until(lambda: len(marked(mark)) >= 3, 120)  # the parent and two chains
+        time.sleep(1)
+        parent.send_signal(how)
+        parent.wait(60)
+        until(lambda: not marked(mark), 60)
+    finally:
+        for process in marked(mark):
+            os.kill(process, signal.SIGKILL)
+
+
+def until(true, seconds):
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "still not so"
+        time.sleep(0.1)
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGXFSZ"), reason="needs limits of file sizes")

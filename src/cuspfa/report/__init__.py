@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cuspfa._checks import must_be
-from cuspfa._whole_file import check_writable, replacing
+from cuspfa._whole_file import as_path, check_writable, replacing
 from cuspfa.posterior.draws import Draws
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ def write_report(
     draws: Draws | None = None,
 ) -> None:
     """Write a report; see `Posterior.report`."""
-    target = _place(path)
+    target = as_path(path)
     check_writable("path", target)
     if title is not None and not isinstance(title, str):
         raise must_be("title", "None or a text", title)
@@ -40,13 +39,3 @@ def write_report(
     with replacing(target) as temporary:
         # A name with half a character in it is shown with a question mark.
         temporary.write_bytes(text.encode("utf-8", "replace"))
-
-
-def _place(path: Any) -> Path:
-    try:
-        text = os.fsdecode(path)
-    except TypeError:
-        raise must_be("path", "a text or a path", path) from None
-    if not text or "\0" in text:
-        raise must_be("path", "the name of a file", path)
-    return Path(text)
