@@ -10,14 +10,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import LibController, ThreadpoolController
 
 SMALL = 2_000_000
 """Products of this many numbers and fewer are quicker with one thread than with many."""
 
 _lock = threading.Lock()
 _holders = 0
-_limiter: object = None
+_before: list[tuple[LibController, int]] = []
+"""Libraries that are limited now, and the threads that each had."""
 
 
 @contextmanager
@@ -29,33 +30,46 @@ def one_blas_thread(size: int) -> Iterator[None]:
     several threads of one process at once: the first to enter sets the limit, and the last to
     leave restores what was there before.
     """
-    global _holders, _limiter
+    global _holders, _before
     if size > SMALL:
         yield
         return
-    entered = False
+    entered, interrupt = False, None
     try:
         with _lock:
-            if _holders == 0:
-                _limiter = _controller().limit(limits=1, user_api="blas")
+            if _holders == 0 and not _before:
+                _before = [(one, one.get_num_threads()) for one in _libraries()]
             # Ctrl-C comes at calls, and there is none between these two.
             _holders += 1
             entered = True
+            for library, _ in _before:
+                library.set_num_threads(1)
         yield
     finally:
-        if entered:
-            with _lock:
-                _holders -= 1
-                if _holders == 0:
-                    _limiter.restore_original_limits()  # type: ignore[attr-defined]
-                    _limiter = None
+        # Ctrl-C may come here too: what it cuts off is done again, and then it goes on its way.
+        while True:
+            try:
+                with _lock:
+                    if entered:
+                        _holders -= 1
+                        entered = False
+                    if _holders == 0:
+                        for library, threads in _before:
+                            library.set_num_threads(threads)
+                        _before = []
+                break
+            except KeyboardInterrupt as error:
+                interrupt = error
+        if interrupt is not None:
+            raise interrupt
 
 
 @cache
-def _controller() -> ThreadpoolController:
+def _libraries() -> list[LibController]:
     """The BLAS libraries of this process, looked for once.
 
     To look takes milliseconds, more than the scores of a row. NumPy's and SciPy's are loaded by
     then, and a library that comes later is none that we call.
     """
-    return ThreadpoolController()
+    found = ThreadpoolController().select(user_api="blas")
+    return list(found.lib_controllers)

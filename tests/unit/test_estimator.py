@@ -467,7 +467,7 @@ def test_libraries_are_looked_for_once(monkeypatch):
     looked = []
     controller = _threads.ThreadpoolController
     monkeypatch.setattr(_threads, "ThreadpoolController", lambda: looked.append(1) or controller())
-    _threads._controller.cache_clear()
+    _threads._libraries.cache_clear()
     model = fit()
     for _ in range(3):
         model.transform(X[:1])

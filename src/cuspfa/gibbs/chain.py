@@ -10,6 +10,7 @@ with the columns' means (`cuspfa.sweeps_holes`); no value of a row is kept from 
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
@@ -227,12 +228,15 @@ def run(
     seconds: float | None = None,
     callback: Callback | None = None,
     checkpoints: Checkpoints | None = None,
+    caller: int | None = None,
 ) -> tuple[list[Kept], int, bool]:
     """Sweep from `state`, or from the last checkpoint; draws, last sweep, and was it interrupted?
 
     Checkpoints are made between sweeps and draw nothing, so that the chains are the same with and
     without them. Where time ends before the first draw, the last state is kept as the only one.
+    `caller` is the process that asked: one of its children ends with it.
     """
+    child = os.getppid() == caller
     at, kept, drawn = 0, [], []
     if checkpoints is not None and (last := checkpoints.found()) is not None:
         state, at, rng.bit_generator.state = last
@@ -243,6 +247,8 @@ def run(
         while at < plan.sweeps and time.monotonic() < end:
             state = sweep(state, at + 1, model, rng)
             at += 1
+            if child and os.getppid() != caller:
+                os._exit(1)  # nobody waits for these draws any more
             if plan.keeps(at):
                 drawn.append(_draw_of(state, model.data))
             if at % CHECKPOINT == 0 or at == plan.sweeps:

@@ -212,7 +212,8 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
                 if done[-1][2]:
                     break
         else:
-            done = Parallel(n_jobs=workers)(delayed(run)(**job) for job in jobs)
+            tasks = (delayed(run)(**job, caller=os.getpid()) for job in jobs)
+            done = Parallel(n_jobs=workers)(tasks)
         draws = [together(kept) for kept, _, _ in done]
         length = min(len(part.noise) for part in draws)
         kept = together([_first(part, length) for part in draws], axis=1)
