@@ -146,7 +146,7 @@ def coverage() -> list[dict[str, Any]]:
             "loadings around zero, which intervals cover too often; they count only where it says "
             "so. Widths of covariances are in units of the two standard deviations. "
             "CuspFactorAnalysis() as it comes. 'without sweeps' is the scale-rotation move alone; "
-            "mean field is the paper's q, the negative control. Standard errors are over data sets.",
+            "mean field is the paper's q, the negative control. Standard errors are over sets.",
             f"{' and '.join(EDGE)}: four in five variables have nothing to do with a factor, and "
             "there are more variables than rows. The slab has one variance for a whole column of "
             "loadings, which says otherwise; intervals of the strong entries are then too narrow, "

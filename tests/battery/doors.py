@@ -430,7 +430,7 @@ DOORS = {
 TAKES_ANY_GOOD = ("estimator", "settings", "results", "files")
 SHARES = {
     **dict.fromkeys(DOORS, 1),
-    **dict.fromkeys(("gibbs", "files", "moments", "matrices"), 2),
+    **dict.fromkeys(("gibbs", "files", "moments", "matrices", "stream", "written"), 2),
     **dict.fromkeys(("settings", "results", "new_rows", "program"), 4),
     "estimator": 8,
 }

@@ -64,6 +64,11 @@ FOUND = {
         "matrices",
         Recipe(n=12, p=12, seed=1228252251, spread=100.0, offset=1e13, wrapping="subclass"),
     ),
+    "a stream of numbers that cannot be squared": (
+        "stream",
+        Recipe(n=25, p=15, factors=1, relation="all alike", scale=1e155, offset=10.0),
+    ),
+    "a stream without columns": ("stream", Recipe(n=12, p=0)),
     "rotation of no rows": ("matrices", Recipe(n=0, p=4, wrapping="pandas sparse")),
 }
 """What the battery found, once it was put right."""

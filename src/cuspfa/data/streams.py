@@ -250,7 +250,8 @@ def _block_rows(given: int | None, p: int, allowed: int | None) -> int:
     """About 16 MB, or less where all blocks together would take a quarter of what is allowed."""
     if given is not None:
         return whole("batch_rows", given, 1)
-    rows = max(BLOCK // max(p, 1), MIN_ROWS)
+    p = max(p, 1)  # that there are no columns is said elsewhere
+    rows = max(BLOCK // p, MIN_ROWS)
     return rows if allowed is None else max(1, min(rows, allowed // (4 * BLOCKS_HELD * 8 * p)))
 
 

@@ -23,6 +23,7 @@ class Sums:
         self._product: Array | None = None
         self._centred: Array | None = None
 
+    @np.errstate(over="ignore", invalid="ignore")  # whoever uses the sums refuses what overflowed
     def add(self, block: Any) -> None:
         """One more block, rows (m, p) in either order; float32 rows are multiplied as such."""
         size = len(block)
@@ -56,6 +57,7 @@ class Sums:
             self._centred = old = np.empty(shape, kind, order)
         return old
 
+    @np.errstate(over="ignore", invalid="ignore")
     def merge(self, other: Sums) -> Sums:
         """Those of both sets of rows, in place of the first."""
         total = self.n + other.n
