@@ -46,19 +46,25 @@ test-wheel: build
 	  echo "$$message" | grep -q "pip install 'cuspfa\[app\]'" && echo "Without the extra: $$message"
 	rm -rf $(VENV)-wheel
 
-# The tests with every Python from 3.11 on that is there: on PATH, or in PYTHONS="/a/bin/python3.12 ...".
+# The tests with every Python from 3.11 on that is there, on PATH or in PYTHONS="/a/bin/python3.12 ...", and the newest
+# packages; then with the first of these that has them, the oldest that are supported (tests/oldest.txt).
 # ArviZ is 0.x below 3.12 and 1.x from there on, so that both are tried.
 PYTHONS ?= $(foreach v,3.11 3.12 3.13 3.14,python$(v))
 MATRIX_TESTS ?= tests/oracles tests/unit tests/property tests/contract
+MATRIX_EXTRAS := '.[app,files,anndata,arviz]' --group test
 test-matrix:
 	@ran=""; for python in $(PYTHONS); do \
 	  $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 || continue; \
 	  version=$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
 	  case " $$ran " in *" $$version "*) continue;; esac; \
-	  echo "Python $$version ($$python)"; place=$(VENV)-$$version; \
-	  $$python -m venv $$place && $$place/bin/python -m pip install --quiet --upgrade 'pip>=25.1' && \
-	  $$place/bin/python -m pip install --quiet --editable '.[app,files,anndata,arviz]' --group test && \
-	  $$place/bin/python -m pytest -q -n auto $(MATRIX_TESTS) || exit 1; ran="$$ran $$version"; \
+	  kinds=newest; [ -n "$$ran" ] || kinds="oldest newest"; \
+	  for kind in $$kinds; do \
+	    echo "Python $$version ($$python), $$kind packages"; place=$(VENV)-$$version-$$kind; rules=""; \
+	    [ $$kind = newest ] || rules="--constraint tests/oldest.txt"; \
+	    $$python -m venv $$place && $$place/bin/python -m pip install --quiet --upgrade 'pip>=25.1' && \
+	    $$place/bin/python -m pip install --quiet $$rules --editable $(MATRIX_EXTRAS) && \
+	    $$place/bin/python -m pytest -q -n auto $(MATRIX_TESTS) || exit 1; \
+	  done; ran="$$ran $$version"; \
 	done; \
 	case "$$ran" in "") echo "no Python >= 3.11 found; name some: make test-matrix PYTHONS=..."; exit 1;; \
 	  *" "*" "*) echo "tried:$$ran";; \

@@ -15,6 +15,7 @@ import tempfile
 import warnings
 import zipfile
 from contextlib import nullcontext
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 
@@ -90,7 +91,7 @@ def changed(data: bytes, folder: Path) -> bytes:
             if what < 20 and isinstance(holder, dict):
                 del holder[last]
             else:
-                holder[last] = VALUES[choice % len(VALUES)]
+                holder[last] = deepcopy(VALUES[choice % len(VALUES)])
         else:
             array = arrays[sorted(arrays)[what % len(arrays)]]
             if array.size:
