@@ -201,7 +201,7 @@ def is_good(recipe: Recipe, rows: np.ndarray) -> bool | None:
         return None  # what a frame does of these differs between libraries
     if (largest > 1e150).any() or (width < 1e-150).any() or (width < 1e-11 * largest).any():
         return None
-    if recipe.wrapping in SPARSE and (width < 1e-4 * largest).any():
+    if recipe.wrapping in SPARSE and (width < 1e-3 * largest).any():
         return None  # may not be centred without loss
     return True
 

@@ -64,6 +64,14 @@ FOUND = {
         "matrices",
         Recipe(n=12, p=12, seed=1228252251, spread=100.0, offset=1e13, wrapping="subclass"),
     ),
+    "fewer rows than columns, with holes": (
+        "results",
+        Recipe(n=7, p=15, factors=2, seed=136091595, holes="few"),
+    ),
+    "a sparse matrix in single precision far from zero": (
+        "results",
+        Recipe(n=8, p=20, factors=2, seed=1871295247, offset=1e4, dtype="float32", wrapping="csc"),
+    ),
     "a stream of numbers that cannot be squared": (
         "stream",
         Recipe(n=25, p=15, factors=1, relation="all alike", scale=1e155, offset=10.0),

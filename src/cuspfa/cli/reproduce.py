@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from cuspfa import reproduce as library
+from cuspfa._checks import whole
 from cuspfa._whole_file import check_writable
 from cuspfa.cli.console import Terminal
 from cuspfa.cli.files import write_text
@@ -33,6 +34,7 @@ WIDTH = 78
 
 def print_table(*, seed: int, quick: bool, json_path: str | None) -> None:
     """Run, print, and write the JSON file if one is asked for."""
+    whole("seed", seed, 0)
     to_stdout = json_path == "-"
     console = Terminal(stderr=to_stdout)
     if json_path is not None and not to_stdout:

@@ -61,6 +61,7 @@ def prepare_rows(rows: Any, *, scaling: str, flat_mean: bool) -> Prepared:
 
 def _prepare_sparse(rows: Any, scaling: str, flat_mean: bool) -> Prepared:
     n, p = rows.shape
+    rows = rows.astype(float, copy=False)  # squares in single precision would lose half the digits
     center = np.asarray(rows.sum(axis=0), dtype=float).ravel() / n
     squares = np.asarray(rows.multiply(rows).sum(axis=0), dtype=float).ravel()
     variances = (squares - n * center**2) / (n - 1)

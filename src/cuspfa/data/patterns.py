@@ -204,7 +204,10 @@ def too_long(data: HoleRows, steps: int = EM_STEPS) -> bool:
 
 def unrestricted_correlation(data: HoleRows, mean: Array, covariance: Array) -> Array | None:
     """(p, p) as below, by a few steps: the model's own covariances are near."""
-    found = unrestricted_covariance(data, mean, covariance, EM_STEPS)
+    try:
+        found = unrestricted_covariance(data, mean, covariance, EM_STEPS)
+    except np.linalg.LinAlgError:  # columns that depend on each other
+        return None
     if found is None:
         return None
     sd = np.sqrt(np.diag(found))
@@ -216,10 +219,11 @@ def unrestricted_covariance(
 ) -> Array | None:
     """(p, p) by steps of EM for a normal law without factors, from where a model has it.
 
-    None where that would take long: each pattern takes a matrix of its own.
+    None where that would take long: each pattern takes a matrix of its own; and where there are no
+    more rows than columns, of which nothing but a factor model can be regular.
     """
     p = data.rows.shape[1]
-    if too_long(data, steps):
+    if too_long(data, steps) or data.n <= p:
         return None
     for _ in range(steps):
         sums, products = np.zeros(p), np.zeros((p, p))

@@ -153,16 +153,17 @@ class Widened:
         gram = self.directions @ metric @ self.directions.T
         known = np.maximum(np.diag(gram), 1e-100)  # a dead factor's directions have no length
         self.widths = np.maximum(_scale_variances(state) - 1.0 / known, 1e-12)
-        self.inner = cholesky(np.diag(1.0 / self.widths) + gram, lower=True)
+        inner = np.diag(1.0 / self.widths) + gram
+        self.inner = cholesky(inner, lower=True) if k else inner
         if k:
             self.log_det += float(np.sum(np.log(self.widths)))
             self.log_det += 2.0 * float(np.sum(np.log(np.diag(self.inner))))
         turns = antisymmetric(k)
         across = self.directions @ metric @ turns.T
         # What q̃ knows of the angles: its inverse covariance along the rotations μA.
-        self.information = turns @ metric @ turns.T - across.T @ cho_solve(
-            (self.inner, True), across
-        )
+        self.information = turns @ metric @ turns.T
+        if across.size:  # older SciPy refuses to solve for nothing
+            self.information -= across.T @ cho_solve((self.inner, True), across)
 
     def draw(self, rng: np.random.Generator) -> tuple[Array, float]:
         """Λ − μ and log q̃(Λ), the same for both signs."""
