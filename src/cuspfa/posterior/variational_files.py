@@ -247,7 +247,8 @@ def rebuild(content: dict[str, Any], arrays: dict[str, Array]) -> VariationalPos
         for part, prefix in zip(content["parts"], _prefixes(), strict=False)
     )
     for part in (first, *others):
-        spread = part["noise"].variance + part["tail_variance"]
+        with np.errstate(all="ignore"):  # what overflows is refused
+            spread = part["noise"].variance + part["tail_variance"] + part["loadings"].row_variance
         plausible.check_units(arrays["scale"], part["loadings"].mean, spread)
     rivals = tuple(VariationalPosterior(**other, **shared) for other in others)
     rotation = content["rotation"]
