@@ -804,7 +804,7 @@ def test_missing_files_folders_and_directories(tmp_path):
         POSTERIOR.save(tmp_path / "no" / "fit")
     with pytest.raises(InputError, match="there is no directory"):
         POSTERIOR.save(tmp_path / "file" / "fit")
-    with pytest.raises(InputError, match="Got the directory '.'"):
+    with pytest.raises(InputError, match="the name of a file. Got ''"):
         POSTERIOR.save("")
     assert os.listdir(tmp_path) == ["file"]
 
