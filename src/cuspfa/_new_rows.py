@@ -203,6 +203,8 @@ class NewRows(TransformerMixin):  # type: ignore[misc]
             result = np.empty((size, *rows.shape))
             if observed is not None:
                 draws = self.posterior_.draw(size, random_state=rng)
+                if len(draws) < size:  # of a sampler that kept fewer: some serve again
+                    draws = draws.some(np.resize(rng.permutation(len(draws)), size))
                 means = self.posterior_.draw_means(draws, rng)
                 for place, filled in zip(result, observed.draw(draws, means, rng), strict=True):
                     place[...] = filled

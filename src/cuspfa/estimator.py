@@ -24,7 +24,7 @@ from cuspfa._warn import warn
 from cuspfa.data.away import bring, find_away
 from cuspfa.data.checks import check_table
 from cuspfa.data.complete import Prepared, prepare_moments, prepare_rows
-from cuspfa.data.holes import HoleSource, prepare_holes
+from cuspfa.data.holes import HoleSource, never_together, prepare_holes
 from cuspfa.data.moments import Moments
 from cuspfa.data.names import text_names
 from cuspfa.data.rare import nearly_constant
@@ -331,7 +331,9 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
                 self._say_before(prepared)
         else:
             prepared = prepare_rows(table.rows, scaling=scaling, flat_mean=flat)
-        return self._fit(prepared, method, table.names, nearly_constant(table))
+        concerns = (nearly_constant(table), never_together(prepared.source, table.labels))
+        concern = " ".join(filter(None, concerns)) or None
+        return self._fit(prepared, method, table.names, concern)
 
     def _say_before(self, prepared: Prepared) -> None:
         assert isinstance(prepared.source, HoleSource)

@@ -12,11 +12,11 @@ from scipy.sparse import issparse
 from sklearn.base import clone
 
 from cuspfa._checks import must_be
+from cuspfa._engines import ENGINES, default_prior
 from cuspfa._types import Array
 from cuspfa.data.checks import check_table
 from cuspfa.data.moments import Moments
 from cuspfa.estimator import CuspFactorAnalysis
-from cuspfa.prior import CuspPrior
 from cuspfa.slabs import GaussianSlab, InverseGammaSlab, LearnedSlab
 
 Slabs = GaussianSlab | InverseGammaSlab | LearnedSlab
@@ -65,7 +65,12 @@ def sensitivity(
     >>> [row.n_factors for row in sensitivity(CuspFactorAnalysis(), X, alpha=[1, 5, 20])]
     [2, 2, 2]
     """
-    base = CuspPrior() if estimator.prior is None else estimator.prior
+    if not isinstance(estimator, CuspFactorAnalysis):
+        raise must_be("estimator", "a CuspFactorAnalysis", type(estimator).__name__)
+    base = estimator.prior
+    if base is None:
+        method = estimator.method
+        base = default_prior(ENGINES[method]() if isinstance(method, str) else method)
     values: list[list[Any]] = []
     for name, given in (("alpha", alpha), ("spike", spike), ("slab", slab)):
         if given is not None and not isinstance(given, Iterable):

@@ -159,3 +159,11 @@ def test_chains_of_the_sampler():
     unaligned = model.posterior_.loadings.reshape(2, 200, 10, -1)[..., :2]
     apart = np.abs(unaligned.mean(axis=1) - model.loadings_)  # negative control
     assert apart.max() > np.abs(means - model.loadings_).max() + 0.1
+
+
+def test_a_fit_without_factors():
+    rows = np.random.default_rng(0).normal(size=(200, 6))
+    model = CuspFactorAnalysis().fit(rows)
+    assert model.n_factors_ == 0
+    found = model.posterior_.to_arviz()
+    assert found.posterior["noise_variance"].shape[-1] == 6

@@ -1,13 +1,15 @@
 """Congruence between two fits."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from scipy.linalg import orthogonal_procrustes
 
-from cuspfa import CuspFactorAnalysis, compare
-from cuspfa.errors import DataError, InputError
+from cuspfa import CuspFactorAnalysis, Gibbs, compare, datasets
+from cuspfa.errors import CuspWarning, DataError, InputError
 
 RNG = np.random.default_rng(0)
 TRUE = np.kron(np.eye(3), np.full((4, 1), 0.8)) + 0.1 * RNG.normal(size=(12, 3))
@@ -99,3 +101,16 @@ def test_arguments_are_checked(half):
     short = CuspFactorAnalysis(n_factors=3).fit(half.sample(50, random_state=0)[:, :8])
     with pytest.raises(DataError, match="Got 12 and 8 of them"):
         compare(half, short)
+
+
+def test_fits_of_both_engines_whatever_number_of_draws_they_have():
+    rows = datasets.simulate(100, 8, 2, random_state=0).X
+    variational = CuspFactorAnalysis().fit(rows)
+    method = Gibbs(n_draws=20, n_chains=2, burn_in=50)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CuspWarning)  # so few draws give reason for one
+        sampled = CuspFactorAnalysis(method=method, random_state=0).fit(rows)
+    assert compare(variational, sampled).congruence.min() > 0.95
+    alone = compare(sampled, sampled)
+    assert_allclose(alone.congruence, 1.0)
+    assert np.all(alone.lower < 0.999)  # not draw by draw with itself

@@ -1,6 +1,7 @@
 """The estimator: what it answers, and what it refuses."""
 
 import pickle
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 
@@ -20,6 +21,7 @@ from cuspfa import (
     CuspFactorAnalysis,
     CuspPrior,
     GaussianSlab,
+    Gibbs,
     InverseGammaSlab,
     LearnedSlab,
     Moments,
@@ -472,6 +474,17 @@ def test_libraries_are_looked_for_once(monkeypatch):
     for _ in range(3):
         model.transform(X[:1])
     assert len(looked) == 1
+
+
+def test_sensitivity_begins_at_the_prior_of_the_engine():
+    method = Gibbs(n_draws=5, n_chains=2, burn_in=5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CuspWarning)
+        (row,) = sensitivity(CuspFactorAnalysis(method=method, random_state=0), X, alpha=[5.0])
+        direct = CuspFactorAnalysis(method=method, random_state=0).fit(X)
+    assert row.slab == direct.posterior_.prior.slab
+    with pytest.raises(InputError, match="estimator must be a CuspFactorAnalysis"):
+        sensitivity(direct.posterior_, X, alpha=[5.0])
 
 
 def test_sensitivity_to_the_prior():

@@ -1,6 +1,7 @@
 """The engine for data with holes: against the complete engine, a literal one, and dense laws."""
 
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -364,3 +365,24 @@ def test_the_announcement_is_a_warning_before_the_fit(monkeypatch):
         pytest.raises(KeyboardInterrupt),
     ):
         CuspFactorAnalysis().fit(with_holes(40, 6, 2))
+
+
+def test_columns_that_are_never_seen_together_are_named():
+    rows = datasets.simulate(120, 8, 2, random_state=0).X
+    rows[:60, :4] = np.nan
+    rows[60:, 4:] = np.nan
+    with pytest.warns(
+        CuspWarning, match=r"no row with both of 16 pairs of columns \(such as column 0"
+    ):
+        model = CuspFactorAnalysis().fit(rows)
+    # Completed rows would know what nobody saw: the search goes on in the data themselves.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CuspWarning)
+        for k in (1, 2):
+            given = CuspFactorAnalysis(n_factors=k).fit(rows).lower_bound_
+            found = {one.n_factors: one.lower_bound for one in model.search_}
+            assert k not in found or found[k] > given - 0.5
+    rows[:20] = datasets.simulate(20, 8, 2, random_state=1).X  # a bridge between the two
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CuspWarning)
+        CuspFactorAnalysis(n_factors=2).fit(rows)

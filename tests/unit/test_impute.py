@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -12,9 +13,18 @@ from numpy.testing import assert_allclose
 from scipy import sparse, stats
 from scipy.stats import multivariate_normal
 
-from cuspfa import CuspFactorAnalysis, Variational, datasets, how_many, load, misfit, sensitivity
+from cuspfa import (
+    CuspFactorAnalysis,
+    Gibbs,
+    Variational,
+    datasets,
+    how_many,
+    load,
+    misfit,
+    sensitivity,
+)
 from cuspfa import _archive as archive
-from cuspfa.errors import DataError, InputError
+from cuspfa.errors import CuspWarning, DataError, InputError
 from oracles import holes as oracle
 
 SIMULATED = datasets.simulate(150, 7, 2, mean=2.0, random_state=3)
@@ -299,3 +309,34 @@ def test_distances_of_rows_are_chi_squared_whatever_their_holes():
     mean_filled = MODEL.impute(X) - MODEL.mean_
     short = np.sum((mean_filled @ MODEL.get_precision()) * mean_filled, axis=1)
     assert stats.kstest(short, stats.chi2(7).cdf).pvalue < 1e-3
+
+
+def test_more_tables_than_a_sampler_kept_draws():
+    rows = datasets.simulate(60, 5, 1, random_state=0).X
+    rows[::4, 0] = np.nan
+    method = Gibbs(n_draws=10, n_chains=2, burn_in=20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CuspWarning)  # so few draws give reason for one
+        model = CuspFactorAnalysis(method=method, random_state=0).fit(rows)
+    tables = model.impute(rows, n_draws=50, random_state=0)
+    assert tables.shape == (50, 60, 5)
+    assert np.isfinite(tables).all()
+    assert len({one.tobytes() for one in tables}) == 50  # noise is drawn anew
+    with pytest.raises(InputError, match="mixed must be True"):
+        model.posterior_.draw(5, mixed=False)
+    assert len(model.posterior_.draw(5, mixed=True)) == 5
+
+
+def test_aligned_scores_of_rows_with_holes():
+    """Those of complete rows where nothing is missing; wider, and at the prior, where all is."""
+    rows = datasets.simulate(150, 8, 2, random_state=0).X
+    aligned = CuspFactorAnalysis().fit(rows).posterior_.align(n_draws=400)
+    holes = rows[:6].copy()
+    holes[1, :4] = np.nan
+    holes[2] = np.nan
+    found, whole = aligned.scores(holes), aligned.scores(rows[:6])
+    assert_allclose(found.mean[[0, 3, 4, 5]], whole.mean[[0, 3, 4, 5]], atol=0.1)
+    width = found.upper - found.lower
+    assert np.all(width[1] > (whole.upper - whole.lower)[1])
+    assert_allclose(found.mean[2], 0.0, atol=0.2)
+    assert_allclose(width[2], 2 * 1.96, rtol=0.2)

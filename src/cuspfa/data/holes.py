@@ -8,6 +8,7 @@ matrices packed as K(K+1)/2 numbers, a block of rows at a time.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from cuspfa.blocks_holes import HoleLoadings, HoleMoments
 from cuspfa.data.arrays import GramMatrix, RowMatrix
 from cuspfa.data.complete import SMALL_GRAM, Prepared, column_scale
 from cuspfa.data.few_holes import FewHoles
+from cuspfa.data.names import column_label
 from cuspfa.data.patterns import (
     Block,
     HoleRows,
@@ -30,6 +32,8 @@ from cuspfa.data.patterns import (
 from cuspfa.data.source import CompleteSource
 from cuspfa.sweeps import Statistics
 
+APART, WIDEST_PAIRS = 0.1, 2000
+"""The share of rows that should have both of two columns, and columns up to which that is seen."""
 MEAN_STEPS = 4
 """Steps of conjugate gradients for the means; with few holes one or two are enough."""
 
@@ -69,6 +73,19 @@ class HoleSource:
         self.squares: Array = np.einsum("ij,ij->j", self.data.rows, self.data.rows)
         self._start: CompleteSource | None = None
         self._few = FewHoles.of(self.data)
+
+    @cached_property
+    def together(self) -> Array | None:
+        """(p, p) rows that have both of two columns; None for very many columns."""
+        if self.p > WIDEST_PAIRS:
+            return None
+        seen = self.data.patterns.astype(float)
+        return np.asarray(seen.T @ (self.data.sizes[:, None] * seen))
+
+    @property
+    def apart(self) -> bool:
+        """Are there columns that hardly any row has both of? Then rows are not to be completed."""
+        return self.together is not None and float(self.together.min()) < APART * self.data.n
 
     def inactive_scores(self, signal: Array) -> tuple[Array, float]:
         """One variance for each pattern; its sum over the rows that have a column, over n."""
@@ -201,7 +218,7 @@ class HoleSource:
     def likeness(self, loadings: Array, noise_variance: Array) -> CompleteSource | None:
         """Rows completed by a fit, as many as there are values for."""
         share = float(np.mean(self.seen)) / self.data.n
-        if share == 1.0 or not loadings.shape[1]:
+        if share == 1.0 or not loadings.shape[1] or self.apart:
             return None
         if self._few is None:
             return self._completed(loadings, noise_variance, share)
@@ -263,6 +280,23 @@ class HoleSource:
             fitted = scores.T @ near.T
             left = (block.rows - fitted + block.ones * off) * block.of_rows(block.seen)
             yield fitted - block.ones * (near @ (mean / self.data.n)) + stretch * left
+
+
+def never_together(source: Any, labels: list[Any] | None) -> str | None:
+    """A warning that names columns of which no row has both, if there are."""
+    together = source.together if isinstance(source, HoleSource) else None
+    if together is None:
+        return None
+    first, second = np.nonzero(np.triu(together == 0, 1))
+    if not len(first):
+        return None
+    pair = f"{column_label(int(first[0]), labels)} and {column_label(int(second[0]), labels)}"
+    many = "a pair" if len(first) == 1 else f"{len(first)} pairs"
+    return (
+        f"There is no row with both of {many} of columns (such as {pair}). What is said of their "
+        "correlations comes from the prior and the other columns alone: their intervals may be "
+        "wrong, and so may the number of factors. Analyse columns that were observed together."
+    )
 
 
 def _largest(information: Any, likely: Any, slope: Array) -> float:

@@ -12,12 +12,14 @@ from cuspfa._checks import generator, must_be, one_of, whole
 from cuspfa._types import Array, BoolArray, Indices, RandomState
 from cuspfa.data.checks import check_columns, check_rows
 from cuspfa.data.names import check_same_width
+from cuspfa.data.patterns import HoleRows
 from cuspfa.errors import InputError
 from cuspfa.posterior.alignment import CHUNK, align_draws, standard_loadings
 from cuspfa.posterior.axes import on_axes
 from cuspfa.posterior.draws import Draws
 from cuspfa.posterior.quantiles import sorted_quantiles, tails
 from cuspfa.rotation import RotatedLoadings, Rotation, as_rotation
+from cuspfa.sweeps_holes import draw_scores
 
 if TYPE_CHECKING:
     from cuspfa.posterior.base import Posterior
@@ -195,7 +197,7 @@ class AlignedDraws:
         Parameters
         ----------
         X : array or data frame (n, p)
-            Complete rows with the columns of the fit.
+            Rows with the columns of the fit; values may be missing.
         prob : float, default=0.95
             Probability of the intervals.
         random_state : default=0
@@ -207,7 +209,7 @@ class AlignedDraws:
             `mean`, `lower` and `upper`, (n, K) each; of draws that have the factor.
         """
         ends, rng = tails(prob), generator(random_state)
-        rows = check_rows(X).rows
+        rows = check_rows(X, holes=True).rows
         check_same_width("AlignedDraws", len(self.names), rows.shape[1])
         rows = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, dtype=float)
         n, k, size = len(rows), self.turns.shape[2], len(self)
@@ -232,6 +234,12 @@ class AlignedDraws:
         loadings, noise = self.draws.loadings[number], self.draws.noise_variance[number]
         means = self.draws.mean
         centred = rows - (self.center if means is None else means[number])
+        seen = ~np.isnan(centred)
+        if not seen.all():
+            data = HoleRows(np.where(seen, centred, 0.0), seen)
+            drawn = np.empty((len(rows), loadings.shape[1]))
+            drawn[data.order] = draw_scores(data, loadings, noise, np.zeros(len(noise)), rng)
+            return np.asarray(drawn @ self.axes[number])
         inner = _precision(self.draws, number)
         root = np.linalg.inv(np.linalg.cholesky(np.eye(len(inner)) + inner))
         mean = (centred @ (loadings / noise[:, None])) @ (root.T @ root)

@@ -74,7 +74,10 @@ def _values(aligned: AlignedDraws, chosen: Any) -> dict[str, Array]:
 
 
 def _by_chain(values: dict[str, Array], chains: int) -> dict[str, Array]:
-    return {name: one.reshape(chains, -1, *one.shape[1:]) for name, one in values.items()}
+    return {
+        name: one.reshape(chains, len(one) // chains, *one.shape[1:])
+        for name, one in values.items()
+    }
 
 
 def _arviz() -> Any:

@@ -104,6 +104,8 @@ def compare(
     Returns
     -------
     Comparison
+        Intervals are of congruences of draws, each of which has noise of its own that makes it
+        smaller: they may lie below the congruence of the two means.
 
     Examples
     --------
@@ -123,6 +125,9 @@ def compare(
     order = _same_variables(one, other)
     mean = other.standard_loadings[order]
     drawn = [posterior.draw(size, random_state=rng) for posterior in (one, other)]
+    size = min(map(len, drawn))  # a sampler has only those that it kept
+    # In another order, or draws of the same chains would be compared with themselves.
+    drawn = [draws.some(rng.permutation(len(draws))[:size]) for draws in drawn]
     drawn[1] = drawn[1].only(order)
     if turn:
         reference = one.solution

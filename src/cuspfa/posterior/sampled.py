@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cuspfa._checks import generator, whole
+from cuspfa._checks import generator, must_be, whole
 from cuspfa._threads import one_blas_thread
 from cuspfa._types import Array, BoolArray, RandomState
 from cuspfa.posterior.base import Posterior, correlation_of
@@ -185,7 +185,9 @@ class SampledPosterior(Posterior):
         """(p,) the rest of E[Ω_jj]."""
         return np.asarray(self._variance - np.sum(self.mean_loadings**2, axis=1))
 
-    def draw(self, n_draws: int | None = None, *, random_state: RandomState = None) -> Draws:
+    def draw(
+        self, n_draws: int | None = None, *, random_state: RandomState = None, mixed: bool = True
+    ) -> Draws:
         """Draws that were kept: all of them, or some at random.
 
         Parameters
@@ -195,6 +197,9 @@ class SampledPosterior(Posterior):
             after chain.
         random_state : None, int, numpy.random.Generator or numpy.random.RandomState
             Which ones, where fewer than all are asked for.
+        mixed : bool, default=True
+            As in the variational posterior: draws with different numbers of factors. They always
+            are; False is an error.
 
         Returns
         -------
@@ -213,6 +218,8 @@ class SampledPosterior(Posterior):
         >>> posterior.draw().covariance.shape
         (100, 8, 8)
         """
+        if not isinstance(mixed, (bool, np.bool_)) or not mixed:
+            raise must_be("mixed", "True: the sampler's draws differ in their number", mixed)
         size = len(self.loadings)
         every = Draws(self.loadings, self.noise_variance_draws, self.mean_draws, self.active)
         if n_draws is None or whole("n_draws", n_draws, 1) >= size:
