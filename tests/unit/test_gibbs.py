@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -228,6 +229,66 @@ def test_a_store_of_other_chains_is_refused(rows, tmp_path):
     (tmp_path / "a" / "chains.json").write_text('{"format": "x"}')
     with pytest.raises(FileError, match="format 'x'"):
         fitted(rows, store=tmp_path / "a")
+
+
+@pytest.fixture(scope="module")
+def chains(rows, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("store") / "chains"
+    fitted(rows, n_draws=500, store=folder)
+    return folder
+
+
+def cut(file):
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def other_arrays(file):
+    with open(file, "wb") as out:
+        np.savez(out, other=np.zeros(3))
+
+
+def one_array(file):
+    with open(file, "wb") as out:
+        np.save(out, np.zeros(3))
+
+
+def flipped(file):
+    content = bytearray(file.read_bytes())
+    content[300] ^= 255  # in the loadings
+    file.write_bytes(bytes(content))
+
+
+@pytest.mark.parametrize("damage", [os.remove, cut, other_arrays, one_array, flipped])
+@pytest.mark.parametrize("name", ["draws-0", "draws-1", "state-2"])
+def test_a_damaged_store_is_an_error_that_names_the_file(rows, tmp_path, chains, name, damage):
+    folder = shutil.copytree(chains, tmp_path / "a")
+    damage(folder / f"chains-0-{name}.npz")
+    with pytest.raises(FileError, match=rf"chains-0-{name}\.npz.*Delete the folder.*another"):
+        fitted(rows, n_draws=600, store=folder)
+
+
+def test_a_store_with_draws_of_another_file_is_an_error(rows, tmp_path, chains):
+    folder = shutil.copytree(chains, tmp_path / "a")
+    shutil.copy(folder / "chains-0-draws-0.npz", folder / "chains-0-draws-1.npz")
+    with pytest.raises(FileError, match=r"draws-1\.npz.*the 250 draws that were written"):
+        fitted(rows, n_draws=600, store=folder)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"draws": [190, 250, 60]}', '{"draws": 3}'])
+def test_a_store_that_does_not_know_how_far_it_is_is_an_error(rows, tmp_path, chains, text):
+    folder = shutil.copytree(chains, tmp_path / "a")
+    (folder / "chains-0.json").write_text(text)
+    with pytest.raises(FileError, match=r"chains-0\.json.*Delete the folder"):
+        fitted(rows, n_draws=600, store=folder)
+
+
+def test_checkpoints_without_draws_are_not_missed(rows, tmp_path):
+    settings = {"burn_in": 520, "n_draws": 3, "thin": 260}
+    plain = fitted(rows, **settings).posterior_
+    fitted(rows, store=tmp_path, **(settings | {"n_draws": 2}))
+    assert not (tmp_path / "chains-0-draws-0.npz").exists()
+    longer = fitted(rows, store=tmp_path, **settings).posterior_
+    assert_array_equal(plain.loadings, longer.loadings)
 
 
 # --- how long ---
