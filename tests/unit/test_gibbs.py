@@ -177,7 +177,7 @@ def test_a_store_changes_nothing_and_a_longer_run_goes_on(rows, tmp_path):
     plain = fitted(rows, n_draws=700).posterior_
     stored = fitted(rows, n_draws=700, store=tmp_path / "a").posterior_
     assert_array_equal(plain.loadings, stored.loadings)
-    again = fitted(rows, 99, n_draws=700, store=tmp_path / "a").posterior_  # only read
+    again = fitted(rows, n_draws=700, store=tmp_path / "a").posterior_  # only read
     assert_array_equal(plain.loadings, again.loadings)
     fitted(rows, n_draws=400, store=str(tmp_path / "b"))
     longer = fitted(rows, n_draws=700, store=str(tmp_path / "b")).posterior_
@@ -229,6 +229,40 @@ def test_a_store_of_other_chains_is_refused(rows, tmp_path):
     (tmp_path / "a" / "chains.json").write_text('{"format": "x"}')
     with pytest.raises(FileError, match="format 'x'"):
         fitted(rows, store=tmp_path / "a")
+
+
+def test_a_store_of_another_random_state_is_refused(rows, tmp_path):
+    plain = fitted(rows, store=tmp_path / "a").posterior_
+    for other in (77, np.random.default_rng(77), np.random.RandomState(0)):
+        with pytest.raises(InputError, match="chains of another random_state"):
+            fitted(rows, other, n_draws=60, store=tmp_path / "a")
+    same = fitted(rows, np.random.default_rng(0), store=tmp_path / "a").posterior_
+    assert_array_equal(plain.loadings, same.loadings)
+    read = fitted(rows, None, store=tmp_path / "a").posterior_  # no seed: the folder's
+    assert_array_equal(plain.loadings, read.loadings)
+
+
+def test_a_store_without_a_seed_goes_on(rows, tmp_path):
+    short = fitted(rows, None, store=tmp_path / "a").posterior_.log_likelihood.reshape(2, -1)
+    longer = fitted(rows, None, n_draws=60, store=tmp_path / "a").posterior_
+    assert_array_equal(longer.log_likelihood.reshape(2, -1)[:, :40], short)
+    with pytest.raises(InputError, match="chains of another random_state"):
+        fitted(rows, 0, store=tmp_path / "a")
+    other = fitted(rows, None, store=tmp_path / "b").posterior_.log_likelihood.reshape(2, -1)
+    assert not np.any(other == short)
+
+
+def test_fewer_draws_than_a_store_has_are_the_first(rows, tmp_path):
+    fitted(rows, n_draws=500, store=tmp_path)
+    files = {file: file.read_bytes() for file in tmp_path.iterdir()}
+    for n_draws in (30, 400):
+        model, plain = fitted(rows, n_draws=n_draws, store=tmp_path), fitted(rows, n_draws=n_draws)
+        assert_array_equal(model.posterior_.loadings, plain.posterior_.loadings)
+        assert_array_equal(model.posterior_.active, plain.posterior_.active)
+        assert_array_equal(model.posterior_.log_likelihood, plain.posterior_.log_likelihood)
+        assert model.n_iter_ == plain.n_iter_
+        assert model.status_ == plain.status_
+    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == files
 
 
 @pytest.fixture(scope="module")

@@ -34,9 +34,12 @@ FORMAT, VERSION = "cuspfa-chains", 1
 
 
 def settings_of(
-    method: Gibbs, model: Model, n_factors: int | None, n_groups: int
+    method: Gibbs, model: Model, n_factors: int | None, streams: list[np.random.Generator]
 ) -> dict[str, Any]:
-    """What must be the same for chains to go on; not the number of draws."""
+    """What must be the same for chains to go on; not the number of draws.
+
+    `streams` are the generators of the groups. Nothing is drawn from them.
+    """
     data, known = hashlib.sha256(), model.data
     parts = [np.array([known.n]), known.squares]
     if isinstance(known, HoleSource):
@@ -47,7 +50,7 @@ def settings_of(
         data.update(np.ascontiguousarray(part).tobytes())
     return {
         "n_chains": int(method.n_chains),
-        "n_groups": n_groups,
+        "n_groups": len(streams),
         "burn_in": int(method.burn_in),
         "thin": int(method.thin),
         "start_adapt": None if model.start_adapt is None else int(model.start_adapt),
@@ -60,6 +63,7 @@ def settings_of(
         "prior": repr(model.prior),
         "n_columns": len(model.data.squares),
         "data": data.hexdigest(),
+        "random_state": streams[0].bit_generator.seed_seq.generate_state(4).tolist(),
     }
 
 
@@ -69,8 +73,11 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def open(self, settings: dict[str, Any]) -> None:
-        """Make the folder, or check that its chains are of these settings."""
+    def open(self, settings: dict[str, Any], *, any_seed: bool = False) -> None:
+        """Make the folder, or check that its chains are of these settings.
+
+        `any_seed`: chains of whatever `random_state` may go on.
+        """
         if self.folder.exists() and not self.folder.is_dir():
             raise InputError(f"store must be a folder. Got the file {str(self.folder)!r} instead.")
         try:
@@ -96,7 +103,15 @@ class Store:
             )
         known = content.get("settings") or {}
         for name, value in settings.items():
+            if name == "random_state" and any_seed:
+                continue
             if known.get(name) != value:
+                if name == "random_state":
+                    raise InputError(
+                        f"store: the folder {str(self.folder)!r} holds chains of another "
+                        "random_state. Use the same to go on, random_state=None to go on with "
+                        "whichever the folder has, or another folder."
+                    )
                 what = "data" if name == "data" else f"{name} = {known.get(name)!r}"
                 raise InputError(
                     f"store: the folder {str(self.folder)!r} holds chains of other {what}"
