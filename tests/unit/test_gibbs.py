@@ -25,7 +25,8 @@ from cuspfa import (
 )
 from cuspfa.errors import ConvergenceWarning, CuspWarning, FileError, InputError
 from cuspfa.gibbs.method import automatic_spike
-from cuspfa.posterior.convergence import effective_size, r_hat
+from cuspfa.posterior.convergence import effective_size, r_hat, r_hat_text
+from cuspfa.posterior.sampled import Diagnostics
 from oracles import gibbs as oracle
 
 SHORT = {"n_draws": 40, "n_chains": 2, "burn_in": 60, "thin": 1, "start_adapt": 30}
@@ -353,6 +354,46 @@ def test_chains_that_have_not_met_are_a_warning(rows):
     few = Gibbs(n_draws=4, n_chains=2, burn_in=0, thin=1)
     with pytest.warns(ConvergenceWarning, match="To draw longer chains: method=Gibbs"):
         CuspFactorAnalysis(method=few, random_state=0).fit(rows)
+
+
+@pytest.mark.parametrize("n_chains", [1, 4])
+@pytest.mark.parametrize("n_draws", [1, 2, 3, 4, 5])
+def test_few_draws_are_no_warning_of_numpy(rows, n_draws, n_chains):
+    few = Gibbs(n_draws=n_draws, n_chains=n_chains, burn_in=0, thin=1)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = CuspFactorAnalysis(method=few, random_state=0).fit(rows)
+        assert np.isnan(model.posterior_.diagnostics.worst_r_hat) == (n_draws < 4)
+        assert str(model.posterior_.summary())
+    assert [one.category for one in caught] == [ConvergenceWarning]
+    assert "method=Gibbs(n_draws=500, thin=1)" in str(caught[0].message)
+
+
+@pytest.mark.parametrize("init", ["variational", "random"])
+def test_out_of_time_names_max_time(rows, init):
+    short = Gibbs(max_time=0.0001, init=init)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        CuspFactorAnalysis(method=short, random_state=0).fit(rows)
+    assert [one.category for one in caught] == [ConvergenceWarning]
+    text = str(caught[0].message)
+    assert "Out of time" in text
+    assert "raise max_time=0.0001 or leave it out" in text
+    assert "longer chains" not in text
+
+
+def test_an_r_hat_of_chains_that_do_not_move():
+    rng = np.random.default_rng(0)
+    stuck = np.repeat([[2.0], [3.0], [3.0], [5.0]], 50, axis=1)
+    moving = rng.standard_normal((4, 50))
+    values = np.stack([stuck, moving, np.full((4, 50), 0.1)], axis=2)
+    found = r_hat(values)
+    assert found[0] == np.inf
+    assert 0.9 < found[1] < 1.2
+    assert np.isnan(found[2])
+    assert Diagnostics(["a", "b", "c"], found, effective_size(values)).worst_r_hat == np.inf
+    assert r_hat_text(np.inf, 2) == r_hat_text(3372237941944279.0, 3) == "above 100"
+    assert r_hat_text(1.0512, 2) == "1.05"
 
 
 # --- what comes out ---
