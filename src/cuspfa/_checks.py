@@ -72,6 +72,10 @@ def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
     return value
 
 
+FRESH = 0x66726573
+"""First number in the spawn key of generators that nobody gave a seed."""
+
+
 def generator(random_state: RandomState) -> np.random.Generator:
     """Turn any accepted `random_state` into a Generator, without touching global state."""
     if isinstance(random_state, np.random.Generator):
@@ -79,7 +83,13 @@ def generator(random_state: RandomState) -> np.random.Generator:
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(0, 2**32, size=4, dtype=np.uint32))
     if random_state is None:
-        return np.random.default_rng()
+        return np.random.default_rng(np.random.SeedSequence(spawn_key=(FRESH,)))
     if isinstance(random_state, (bool, np.bool_)) or not isinstance(random_state, numbers.Integral):
         raise must_be("random_state", "None, a whole number or a numpy Generator", random_state)
     return np.random.default_rng(whole("random_state", random_state, 0))
+
+
+def is_fresh(rng: np.random.Generator) -> bool:
+    """Does it come from `random_state=None`, by `generator` and any number of spawns?"""
+    key: tuple[int, ...] = getattr(rng.bit_generator.seed_seq, "spawn_key", ())
+    return tuple(key[:1]) == (FRESH,)

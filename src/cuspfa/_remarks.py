@@ -32,6 +32,8 @@ PUBLIC = (
     *("Gibbs", "Rotation", "Variational"),
 )
 """Names that settings of a model are written with."""
+FEW = 100
+"""Draws of a chain below which more of them are advised."""
 MOST_TEXT = 10_000
 """Characters of a model that is written down."""
 
@@ -166,8 +168,13 @@ def _given(model: CuspFactorAnalysis, prior: CuspPrior, n_factors: int) -> str |
 
 def _ending(status: str, method: Variational | Gibbs) -> str:
     if isinstance(method, Gibbs):
+        status = f"{status[0].upper()}{status[1:]}."
+        if status.startswith("Out of time"):
+            return f"{status} To draw them all, raise max_time={method.max_time} or leave it out."
         longer = f"method=Gibbs(n_draws={method.n_draws}, thin={4 * method.thin})"
-        return f"{status[0].upper()}{status[1:]}. To draw longer chains: {longer}."
+        if method.n_draws < FEW:  # thinning alone does not make these enough
+            longer = f"method=Gibbs(n_draws={Gibbs().n_draws}, thin={method.thin})"
+        return f"{status} To draw longer chains: {longer}."
     if status != Status.MAX_ITER.value:
         return f"{status.capitalize()}."
     return (

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,7 +25,8 @@ from cuspfa import (
 )
 from cuspfa.errors import ConvergenceWarning, CuspWarning, FileError, InputError
 from cuspfa.gibbs.method import automatic_spike
-from cuspfa.posterior.convergence import effective_size, r_hat
+from cuspfa.posterior.convergence import effective_size, r_hat, r_hat_text
+from cuspfa.posterior.sampled import Diagnostics
 from oracles import gibbs as oracle
 
 SHORT = {"n_draws": 40, "n_chains": 2, "burn_in": 60, "thin": 1, "start_adapt": 30}
@@ -176,7 +178,7 @@ def test_a_store_changes_nothing_and_a_longer_run_goes_on(rows, tmp_path):
     plain = fitted(rows, n_draws=700).posterior_
     stored = fitted(rows, n_draws=700, store=tmp_path / "a").posterior_
     assert_array_equal(plain.loadings, stored.loadings)
-    again = fitted(rows, 99, n_draws=700, store=tmp_path / "a").posterior_  # only read
+    again = fitted(rows, n_draws=700, store=tmp_path / "a").posterior_  # only read
     assert_array_equal(plain.loadings, again.loadings)
     fitted(rows, n_draws=400, store=str(tmp_path / "b"))
     longer = fitted(rows, n_draws=700, store=str(tmp_path / "b")).posterior_
@@ -230,6 +232,100 @@ def test_a_store_of_other_chains_is_refused(rows, tmp_path):
         fitted(rows, store=tmp_path / "a")
 
 
+def test_a_store_of_another_random_state_is_refused(rows, tmp_path):
+    plain = fitted(rows, store=tmp_path / "a").posterior_
+    for other in (77, np.random.default_rng(77), np.random.RandomState(0)):
+        with pytest.raises(InputError, match="chains of another random_state"):
+            fitted(rows, other, n_draws=60, store=tmp_path / "a")
+    same = fitted(rows, np.random.default_rng(0), store=tmp_path / "a").posterior_
+    assert_array_equal(plain.loadings, same.loadings)
+    read = fitted(rows, None, store=tmp_path / "a").posterior_  # no seed: the folder's
+    assert_array_equal(plain.loadings, read.loadings)
+
+
+def test_a_store_without_a_seed_goes_on(rows, tmp_path):
+    short = fitted(rows, None, store=tmp_path / "a").posterior_.log_likelihood.reshape(2, -1)
+    longer = fitted(rows, None, n_draws=60, store=tmp_path / "a").posterior_
+    assert_array_equal(longer.log_likelihood.reshape(2, -1)[:, :40], short)
+    with pytest.raises(InputError, match="chains of another random_state"):
+        fitted(rows, 0, store=tmp_path / "a")
+    other = fitted(rows, None, store=tmp_path / "b").posterior_.log_likelihood.reshape(2, -1)
+    assert not np.any(other == short)
+
+
+def test_fewer_draws_than_a_store_has_are_the_first(rows, tmp_path):
+    fitted(rows, n_draws=500, store=tmp_path)
+    files = {file: file.read_bytes() for file in tmp_path.iterdir()}
+    for n_draws in (30, 400):
+        model, plain = fitted(rows, n_draws=n_draws, store=tmp_path), fitted(rows, n_draws=n_draws)
+        assert_array_equal(model.posterior_.loadings, plain.posterior_.loadings)
+        assert_array_equal(model.posterior_.active, plain.posterior_.active)
+        assert_array_equal(model.posterior_.log_likelihood, plain.posterior_.log_likelihood)
+        assert model.n_iter_ == plain.n_iter_
+        assert model.status_ == plain.status_
+    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == files
+
+
+@pytest.fixture(scope="module")
+def chains(rows, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("store") / "chains"
+    fitted(rows, n_draws=500, store=folder)
+    return folder
+
+
+def cut(file):
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def other_arrays(file):
+    with open(file, "wb") as out:
+        np.savez(out, other=np.zeros(3))
+
+
+def one_array(file):
+    with open(file, "wb") as out:
+        np.save(out, np.zeros(3))
+
+
+def flipped(file):
+    content = bytearray(file.read_bytes())
+    content[300] ^= 255  # in the loadings
+    file.write_bytes(bytes(content))
+
+
+@pytest.mark.parametrize("damage", [os.remove, cut, other_arrays, one_array, flipped])
+@pytest.mark.parametrize("name", ["draws-0", "draws-1", "state-2"])
+def test_a_damaged_store_is_an_error_that_names_the_file(rows, tmp_path, chains, name, damage):
+    folder = shutil.copytree(chains, tmp_path / "a")
+    damage(folder / f"chains-0-{name}.npz")
+    with pytest.raises(FileError, match=rf"chains-0-{name}\.npz.*Delete the folder.*another"):
+        fitted(rows, n_draws=600, store=folder)
+
+
+def test_a_store_with_draws_of_another_file_is_an_error(rows, tmp_path, chains):
+    folder = shutil.copytree(chains, tmp_path / "a")
+    shutil.copy(folder / "chains-0-draws-0.npz", folder / "chains-0-draws-1.npz")
+    with pytest.raises(FileError, match=r"draws-1\.npz.*the 250 draws that were written"):
+        fitted(rows, n_draws=600, store=folder)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"draws": [190, 250, 60]}', '{"draws": 3}'])
+def test_a_store_that_does_not_know_how_far_it_is_is_an_error(rows, tmp_path, chains, text):
+    folder = shutil.copytree(chains, tmp_path / "a")
+    (folder / "chains-0.json").write_text(text)
+    with pytest.raises(FileError, match=r"chains-0\.json.*Delete the folder"):
+        fitted(rows, n_draws=600, store=folder)
+
+
+def test_checkpoints_without_draws_are_not_missed(rows, tmp_path):
+    settings = {"burn_in": 520, "n_draws": 3, "thin": 260}
+    plain = fitted(rows, **settings).posterior_
+    fitted(rows, store=tmp_path, **(settings | {"n_draws": 2}))
+    assert not (tmp_path / "chains-0-draws-0.npz").exists()
+    longer = fitted(rows, store=tmp_path, **settings).posterior_
+    assert_array_equal(plain.loadings, longer.loadings)
+
+
 # --- how long ---
 
 
@@ -258,6 +354,46 @@ def test_chains_that_have_not_met_are_a_warning(rows):
     few = Gibbs(n_draws=4, n_chains=2, burn_in=0, thin=1)
     with pytest.warns(ConvergenceWarning, match="To draw longer chains: method=Gibbs"):
         CuspFactorAnalysis(method=few, random_state=0).fit(rows)
+
+
+@pytest.mark.parametrize("n_chains", [1, 4])
+@pytest.mark.parametrize("n_draws", [1, 2, 3, 4, 5])
+def test_few_draws_are_no_warning_of_numpy(rows, n_draws, n_chains):
+    few = Gibbs(n_draws=n_draws, n_chains=n_chains, burn_in=0, thin=1)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = CuspFactorAnalysis(method=few, random_state=0).fit(rows)
+        assert np.isnan(model.posterior_.diagnostics.worst_r_hat) == (n_draws < 4)
+        assert str(model.posterior_.summary())
+    assert [one.category for one in caught] == [ConvergenceWarning]
+    assert "method=Gibbs(n_draws=500, thin=1)" in str(caught[0].message)
+
+
+@pytest.mark.parametrize("init", ["variational", "random"])
+def test_out_of_time_names_max_time(rows, init):
+    short = Gibbs(max_time=0.0001, init=init)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        CuspFactorAnalysis(method=short, random_state=0).fit(rows)
+    assert [one.category for one in caught] == [ConvergenceWarning]
+    text = str(caught[0].message)
+    assert "Out of time" in text
+    assert "raise max_time=0.0001 or leave it out" in text
+    assert "longer chains" not in text
+
+
+def test_an_r_hat_of_chains_that_do_not_move():
+    rng = np.random.default_rng(0)
+    stuck = np.repeat([[2.0], [3.0], [3.0], [5.0]], 50, axis=1)
+    moving = rng.standard_normal((4, 50))
+    values = np.stack([stuck, moving, np.full((4, 50), 0.1)], axis=2)
+    found = r_hat(values)
+    assert found[0] == np.inf
+    assert 0.9 < found[1] < 1.2
+    assert np.isnan(found[2])
+    assert Diagnostics(["a", "b", "c"], found, effective_size(values)).worst_r_hat == np.inf
+    assert r_hat_text(np.inf, 2) == r_hat_text(3372237941944279.0, 3) == "above 100"
+    assert r_hat_text(1.0512, 2) == "1.05"
 
 
 # --- what comes out ---

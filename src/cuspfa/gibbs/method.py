@@ -13,7 +13,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from cuspfa._checks import must_be
+from cuspfa._checks import is_fresh, must_be
 from cuspfa._parameters import check_parameters
 from cuspfa._types import Array
 from cuspfa.blocks import LoadingsLaw, Noise
@@ -89,7 +89,9 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
     store : str, path or None, default=None
         A folder for the draws, written as they are made. A run that was stopped or killed goes on
         from there, and gives the same chains as if it had not been; one that is done is read. With
-        the same settings and more `n_draws` it is made longer.
+        the same settings and more `n_draws` it is made longer; with fewer, the first `n_draws` of
+        each chain are returned and the folder stays as it is. Another `random_state` is refused;
+        None goes on with the random numbers of the folder.
     callback : callable or None, default=None
         Called after each sweep with a `GibbsProgress` tuple: sweep, n_sweeps, n_factors, chains.
         Not called where chains are in processes of their own (`n_jobs`).
@@ -187,7 +189,8 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
         plan = Plan(self.n_draws, self.burn_in, self.thin)
         folder = None if self.store is None else Store(Path(self.store))
         if folder is not None:
-            folder.open(settings_of(self, model, n_factors, len(groups)))
+            settings = settings_of(self, model, n_factors, streams)
+            folder.open(settings, any_seed=is_fresh(rng))
         workers = min(effective_n_jobs(n_jobs), len(groups))
         seconds = None
         if self.max_time is not None:
@@ -215,9 +218,9 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
             tasks = (delayed(run)(**job, caller=os.getpid()) for job in jobs)
             done = Parallel(n_jobs=workers)(tasks)
         draws = [together(kept) for kept, _, _ in done]
-        length = min(len(part.noise) for part in draws)
+        length = min(self.n_draws, *(len(part.noise) for part in draws))
         kept = together([_first(part, length) for part in draws], axis=1)
-        sweeps = min(at for _, at, _ in done)
+        sweeps = min(plan.sweeps, *(at for _, at, _ in done))
         interrupted = any(stopped for _, _, stopped in done)
         late = sweeps < plan.sweeps and not interrupted
         return GibbsFit(kept, model.spike, sweeps, interrupted, late)
@@ -322,10 +325,15 @@ def _groups(n_chains: int, size: int) -> list[tuple[int, int]]:
 
 
 def _first(part: Kept, length: int) -> Kept:
+    """The first draws, without columns that only later ones have."""
+    if length == len(part.noise):
+        return part
+    used = np.flatnonzero(part.loadings[:length].any(axis=(0, 1, 2)))
+    width = int(used[-1]) + 1 if len(used) else 0
     return Kept(
-        part.loadings[:length],
+        part.loadings[:length, ..., :width],
         part.noise[:length],
-        part.active[:length],
+        part.active[:length, :, :width],
         part.log_likelihood[:length],
         None if part.mean is None else part.mean[:length],
     )

@@ -13,6 +13,7 @@ from cuspfa.data.holes import HoleSource
 from cuspfa.data.patterns import too_long, unrestricted_correlation
 from cuspfa.gibbs.chain import Kept
 from cuspfa.gibbs.method import GibbsFit
+from cuspfa.posterior.convergence import r_hat_text
 from cuspfa.posterior.record import FitRecord, SearchEntry
 from cuspfa.posterior.sampled import SampledPosterior
 from cuspfa.prior import CuspPrior
@@ -80,8 +81,8 @@ def _record(fit: GibbsFit, posterior: SampledPosterior) -> FitRecord:
     elif met:
         status = f"chains have met: R-hat at most {worst:.3f}"
     else:
-        at = int(np.nanargmax(found.r_hat)) if np.isfinite(found.r_hat).any() else 0
-        status = f"chains have not met: R-hat {worst:.2f} ({found.names[at]})"
+        at = 0 if math.isnan(worst) else int(np.nanargmax(found.r_hat))
+        status = f"chains have not met: R-hat {r_hat_text(worst, 2)} ({found.names[at]})"
         if worst <= MET:
             at = int(np.nanargmin(found.effective_size))
             status = f"too few draws: worth {size:.0f} independent ones ({found.names[at]})"

@@ -22,6 +22,7 @@ from cuspfa.plots._canvas import (
 )
 from cuspfa.plots._numbers import check_posterior, make_draws
 from cuspfa.posterior.base import Posterior
+from cuspfa.posterior.convergence import HIGHEST, r_hat_text
 from cuspfa.posterior.draws import Draws
 from cuspfa.posterior.record import FitRecord, SearchEntry
 from cuspfa.posterior.sampled import SampledPosterior
@@ -132,9 +133,11 @@ def _chains(ax: Axes, posterior: SampledPosterior) -> None:
     for number, values in enumerate(chains, 1):
         ax.plot(at, values, lw=0.7, label=f"chain {number}")
     found = posterior.diagnostics
-    ax.set_title(
-        f"R-hat at most {found.worst_r_hat:.3f}, effective size at least {found.smallest_size:.0f}"
-    )
+    worst, size = found.worst_r_hat, found.smallest_size
+    shown = r_hat_text(worst, 3)
+    shown = shown if worst > HIGHEST else f"at most {shown}"
+    known = f"R-hat {shown}, effective size at least {size:.0f}"
+    ax.set_title("Too few draws for R-hat" if np.isnan(worst) else known)
     ax.set(xlabel="draw", ylabel="log-likelihood, scores integrated out")
     ax.ticklabel_format(axis="y", useOffset=False)
     count_ticks(ax.xaxis, chains.shape[1])

@@ -13,9 +13,25 @@ from scipy.stats import rankdata
 
 from cuspfa._types import Array
 
+FEWEST = 4
+"""Draws of a chain below which its halves say nothing."""
+HIGHEST = 100.0
+"""R-hat above which its digits say nothing."""
+
+
+def r_hat_text(value: float, digits: int) -> str:
+    """R-hat as it is printed."""
+    return f"above {HIGHEST:.0f}" if value > HIGHEST else f"{value:.{digits}f}"
+
 
 def r_hat(values: Array) -> Array:
-    """The larger of R-hat for location and for spread, of each quantity; NaN where all is equal."""
+    """The larger of R-hat for location and for spread, of each quantity.
+
+    NaN where all is equal or chains have fewer than four draws; infinite where no half of a chain
+    moves but they are not equal.
+    """
+    if values.shape[1] < FEWEST:
+        return np.full(values.shape[2], np.nan)
     halves = _split(values)
     folded = np.abs(halves - np.median(halves, axis=(0, 1)))
     return np.asarray(np.fmax(_plain_r_hat(_scores(halves)), _plain_r_hat(_scores(folded))))
@@ -23,6 +39,8 @@ def r_hat(values: Array) -> Array:
 
 def effective_size(values: Array) -> Array:
     """How many independent draws are worth as much for the middle of the law; NaN as above."""
+    if values.shape[1] < FEWEST:
+        return np.full(values.shape[2], np.nan)
     return _plain_size(_scores(_split(values)))
 
 
@@ -38,10 +56,9 @@ def _scores(values: Array) -> Array:
 
 
 def _plain_r_hat(values: Array) -> Array:
-    m, n, size = values.shape
-    if m < 2 or n < 2:
-        return np.full(size, np.nan)
-    within = values.var(axis=1, ddof=1).mean(axis=0)
+    n = values.shape[1]
+    moved = np.any(values != values[:, :1], axis=1)  # the variance of equal values is not quite 0
+    within = np.where(moved, values.var(axis=1, ddof=1), 0.0).mean(axis=0)
     between = values.mean(axis=1).var(axis=0, ddof=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.sqrt((n - 1) / n + between / within))

@@ -36,7 +36,7 @@ class Diagnostics(NamedTuple):
     @property
     def worst_r_hat(self) -> float:
         """The largest; NaN if there is none."""
-        return float(np.nanmax(self.r_hat)) if np.isfinite(self.r_hat).any() else float("nan")
+        return float("nan") if np.isnan(self.r_hat).all() else float(np.nanmax(self.r_hat))
 
     @property
     def smallest_size(self) -> float:
