@@ -115,10 +115,10 @@ def written(posterior, tmp_path, **settings):
     return path.read_text(encoding="utf-8")
 
 
-def sampled(rows):
+def sampled(rows, names=None, **settings):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CuspWarning)  # so few draws give reason for one
-        return fit(rows, method=Gibbs(n_draws=40, n_chains=3, burn_in=40))
+        return fit(rows, names, method=Gibbs(n_draws=40, n_chains=3, burn_in=40), **settings)
 
 
 def few(posterior, number=60):
@@ -309,6 +309,31 @@ def test_missing_values(posteriors, pages):
     assert "What is missing?" in seen
     assert f"{int(lacking.sum())} of 5000 values" in seen
     assert "What is missing?" not in Reader(pages["bfi"]).seen
+
+
+def test_a_sampled_fit_tells_of_missing_values_its_spike_and_its_intervals(tmp_path):
+    rows = datasets.simulate(100, 6, 1, random_state=0).X
+    rows[:9, [1, 2]] = np.nan
+    rows[9:15, 2] = np.nan
+    posterior = sampled(rows, list("abcdef"))
+    posterior.save(tmp_path / "fit.cusp")
+    for one in (posterior, load(tmp_path / "fit.cusp")):
+        seen = Reader(written(one, tmp_path, draws=few(one))).seen
+        assert contents.gather(one, few(one)).holes.by_column == [("c", 15), ("b", 9)]
+        assert "What is missing?" in seen
+        assert "24 of 600 values (4.0 %), in 2 columns. None was filled in" in seen
+        assert "narrower than they should be" not in seen  # its draws are saved
+        assert f"spike of variance {posterior.spike:g};" in seen
+        assert "They include that the number of factors is unknown." in seen
+        assert "given the number of factors." not in seen
+
+
+def test_intervals_and_spike_with_the_number_given(posteriors, pages, tmp_path):
+    drawn = sampled(datasets.simulate(100, 6, 1, random_state=0).X, n_factors=1)
+    for seen in (Reader(pages["bfi"]).seen, Reader(written(drawn, tmp_path)).seen):
+        assert "draws of the posterior, given the number of factors." in seen
+        assert "spike at zero;" in seen
+        assert "None among the rows that were analysed." in seen
 
 
 def test_patterns_of_missing_values_that_few_rows_have_are_not_told(tmp_path):

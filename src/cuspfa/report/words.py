@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cuspfa.posterior.sampled import SampledPosterior
 from cuspfa.posterior.summary import MIN_SHARE, UNSURE
 from cuspfa.report.content import Axes, Content
 from cuspfa.report.svg import minus
@@ -245,7 +246,8 @@ def _told(content: Content, word: str) -> bool:
 
 
 def _about_data(content: Content) -> Iterator[str]:
-    if content.holes is not None and getattr(content.posterior, "rows", None) is None:
+    drawn = isinstance(content.posterior, SampledPosterior)  # its draws are those of the fit
+    if content.holes is not None and not drawn and getattr(content.posterior, "rows", None) is None:
         yield (
             "The data had missing values, and a saved fit does not keep their rows: intervals here "
             "are made without them and are narrower than they should be. A report that is made "
