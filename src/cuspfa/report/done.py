@@ -99,7 +99,7 @@ def _method(content: Content) -> str:
                 f"{found.smallest_size:.0f}."
             )
         return f"Gibbs sampler, {chains} {noun}; {ended}.{met}"
-    number = "the number of factors given"
+    number = "the number of factors given" if content.number_given else "no other number tried"
     if len(tried) > 1:
         number = f"numbers of factors from {min(tried)} to {max(tried)} tried and weighed"
     bound = minus(f"{record.lower_bound:.2f}")
