@@ -93,6 +93,60 @@ def test_holes_and_wide_tables_by_blocks(frame, tmp_path, capsys):
         assert "1 factor" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("method", ["variational", "gibbs"])
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_missing_values_are_told_by_blocks_too(kind, method, frame, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    broken = frame[:200].drop(columns="version")
+    broken.loc[:29, "item2"] = np.nan
+    broken.loc[20:39, "item5"] = np.nan
+    broken.to_csv("whole.csv", index=False)
+    path, options = "whole.csv", ["--memory-limit", "1GB"]
+    if kind == "folder":
+        path, options = "answers", []
+        (tmp_path / path).mkdir()
+        broken[:90].to_parquet("answers/a.parquet")
+        broken[90:].to_parquet("answers/b.parquet")
+    asked = ["--factors", "2", "--method", method, "--report", "report.html"]
+    assert fit(path, *options, *asked) == 0
+    told = "50 missing values in 40 of 200 rows: taken as missing at random"
+    assert " ".join(capsys.readouterr().out.split()).count(told) == 1
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert "(by blocks): 200 rows, 10 columns, 50 missing values in those analysed." in page
+    if method == "variational":
+        found = []
+        for one in ([path, *options], ["whole.csv"]):
+            assert fit(*one, "--factors", "2", "--json") == 0
+            found.append(json.loads(capsys.readouterr().out))
+        assert found[0]["missing"] == found[1]["missing"]
+        assert found[0]["missing"]["by_column"] == {"item2": 30, "item5": 20}
+        assert found[0]["read"]["n_missing"] == found[1]["read"]["n_missing"] == 50
+        assert found[0]["read"]["n_rows"] == found[1]["read"]["n_rows"] == 200
+
+
+def test_columns_without_names_are_called_the_same_with_holes(tmp_path, capsys):
+    rows = datasets.simulate(200, 6, 1, random_state=0).X
+    rows[:7, 2] = np.nan
+    np.save(tmp_path / "rows.npy", rows)
+    assert fit(tmp_path / "rows.npy", "--factors", "1", "--memory-limit", "1GB", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["columns"] == ["x1", "x2", "x3", "x4", "x5", "x6"]
+    assert found["missing"] == {"n": 7, "n_rows": 7, "by_column": {"x3": 7}}
+
+
+def test_a_wide_table_by_blocks_has_its_rows_and_no_holes(tmp_path, capsys):
+    rows = pd.DataFrame(datasets.simulate(30, 60, 1, random_state=0).X).add_prefix("g")
+    for kind in ("csv", "parquet"):
+        path = tmp_path / f"wide.{kind}"
+        rows.to_csv(path, index=False) if kind == "csv" else rows.to_parquet(path)
+        assert fit(path, "--factors", "1", "--memory-limit", "100MB", "--json") == 0
+        said = capsys.readouterr()
+        found = json.loads(said.out)
+        assert (found["read"]["n_rows"], found["read"]["n_missing"]) == (30, 0)
+        assert found["missing"] == {"n": 0, "n_rows": 0, "by_column": {}}
+        assert "missing value" not in said.err
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -115,10 +115,10 @@ def written(posterior, tmp_path, **settings):
     return path.read_text(encoding="utf-8")
 
 
-def sampled(rows):
+def sampled(rows, names=None, **settings):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CuspWarning)  # so few draws give reason for one
-        return fit(rows, method=Gibbs(n_draws=40, n_chains=3, burn_in=40))
+        return fit(rows, names, method=Gibbs(n_draws=40, n_chains=3, burn_in=40), **settings)
 
 
 def few(posterior, number=60):
@@ -286,6 +286,33 @@ def test_no_factors_and_one(pages):
     assert "Axes of the factors" not in one  # a single factor has no other axes
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_no_factors_as_given(kept, tmp_path):
+    posterior = fit(datasets.simulate(100, 6, 1, random_state=0).X, n_factors=0)
+    if not kept:  # as in files from before origins were saved
+        object.__setattr__(posterior, "origin", None)
+    seen = Reader(written(posterior, tmp_path)).seen
+    assert "No factors Their number was given" in seen
+    assert "No correlation that factors would explain" not in seen
+    assert "The number of factors was given, not found." in seen
+
+
+def test_a_number_given_to_the_sampler_has_no_probability(tmp_path):
+    posterior = sampled(datasets.simulate(100, 6, 1, random_state=0).X, n_factors=1)
+    seen = Reader(written(posterior, tmp_path, draws=few(posterior))).seen
+    assert "The number of factors was given, not found." in seen
+    assert "Posterior probability of this number" not in seen
+
+
+def test_correlations_that_were_left_out_on_request(posteriors, pages, tmp_path):
+    posteriors["one"].save(tmp_path / "fit.cusp", statistics=False)
+    again = load(tmp_path / "fit.cusp")
+    told = "or because they were left out on request"
+    assert told in Reader(written(again, tmp_path, draws=few(again))).seen
+    assert told in Reader(pages["wide"]).seen
+    assert told not in Reader(pages["one"]).seen
+
+
 def test_chains(posteriors, pages):
     seen, text = Reader(pages["gibbs"]).seen, pages["gibbs"]
     assert "How often the sampler had each number of factors" in seen
@@ -309,6 +336,31 @@ def test_missing_values(posteriors, pages):
     assert "What is missing?" in seen
     assert f"{int(lacking.sum())} of 5000 values" in seen
     assert "What is missing?" not in Reader(pages["bfi"]).seen
+
+
+def test_a_sampled_fit_tells_of_missing_values_its_spike_and_its_intervals(tmp_path):
+    rows = datasets.simulate(100, 6, 1, random_state=0).X
+    rows[:9, [1, 2]] = np.nan
+    rows[9:15, 2] = np.nan
+    posterior = sampled(rows, list("abcdef"))
+    posterior.save(tmp_path / "fit.cusp")
+    for one in (posterior, load(tmp_path / "fit.cusp")):
+        seen = Reader(written(one, tmp_path, draws=few(one))).seen
+        assert contents.gather(one, few(one)).holes.by_column == [("c", 15), ("b", 9)]
+        assert "What is missing?" in seen
+        assert "24 of 600 values (4.0 %), in 2 columns. None was filled in" in seen
+        assert "narrower than they should be" not in seen  # its draws are saved
+        assert f"spike of variance {posterior.spike:g};" in seen
+        assert "They include that the number of factors is unknown." in seen
+        assert "given the number of factors." not in seen
+
+
+def test_intervals_and_spike_with_the_number_given(posteriors, pages, tmp_path):
+    drawn = sampled(datasets.simulate(100, 6, 1, random_state=0).X, n_factors=1)
+    for seen in (Reader(pages["bfi"]).seen, Reader(written(drawn, tmp_path)).seen):
+        assert "draws of the posterior, given the number of factors." in seen
+        assert "spike at zero;" in seen
+        assert "None among the rows that were analysed." in seen
 
 
 def test_patterns_of_missing_values_that_few_rows_have_are_not_told(tmp_path):
@@ -364,7 +416,7 @@ def test_the_same_fit_gives_the_same_page(posteriors, tmp_path):
 # --- words ---
 
 
-def case(k=3, large=3, numbers=(3, 3), weights=((3, 1.0),), rotation=None, **others):
+def case(k=3, large=3, numbers=(3, 3), weights=((3, 1.0),), rotation=None, asked=False, **others):
     entries = [SimpleNamespace(n_factors=n, weight=w) for n, w in weights]
     record = SimpleNamespace(search=entries, method="variational", converged=True, status="ok")
     return SimpleNamespace(
@@ -372,6 +424,7 @@ def case(k=3, large=3, numbers=(3, 3), weights=((3, 1.0),), rotation=None, **oth
         n_large=large,
         rules=[SimpleNamespace(number=n) for n in numbers],
         record=record,
+        number_given=asked,
         posterior=SimpleNamespace(rotation=rotation),
         **others,
     )
@@ -383,6 +436,9 @@ def test_words_of_the_answer():
     assert words.answer(case(3, 0)).startswith("None of them explains")
     assert words.answer(case(3, 2, rotation="x")).startswith("On principal axes 2 of them")
     assert "No correlation" in words.answer(case(0, 0))
+    assert words.answer(case(0, 0, asked=True)).startswith("Their number was given")
+    assert words.sureness(case(asked=True))[0] == "given"
+    assert words.sureness(case()) == ("–", "No other number of factors was tried.")
     assert words.agreement(case(numbers=(3, 3, 3))) == "All 3 rules say 3."
     assert "from 3 to 5" in words.agreement(case(5, 3, (5, 3)))
     assert "small factors are real" in words.agreement(case(5, 3, (5, 3)))

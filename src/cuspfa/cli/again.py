@@ -29,6 +29,8 @@ def origin_of(
 ) -> Origin:
     """All that is known of a fit besides its posterior; `python` makes the unfitted model."""
     size = f"{table.n_rows} rows, {len(table.columns)} columns, {table.holes} missing values"
+    if streamed and len(chosen.names) < len(table.columns):
+        size += " in those analysed"  # no others were read
     factors = "found" if request.factors is None else str(request.factors)
     return Origin(
         data=f"Read {clean(table.source)} ({table.kind}): {size}.",

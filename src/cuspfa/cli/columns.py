@@ -49,10 +49,19 @@ class Chosen:
     """Left out because the user said so."""
     holes: dict[str, int]
     """By column, of those analysed, where there are any."""
+    counted: tuple[int, int] | None = None
+    """Rows, and those with a hole, where the rows themselves are not kept here."""
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that are analysed."""
+        return len(self.rows) if self.counted is None else self.counted[0]
 
     @property
     def n_lacking(self) -> int:
         """Rows with a hole."""
+        if self.counted is not None:
+            return self.counted[1]
         return int(np.isnan(self.rows).any(axis=1).sum())
 
 

@@ -25,13 +25,14 @@ from cuspfa.cli.codes import find_codes
 from cuspfa.cli.columns import Chosen, choose, parse_columns
 from cuspfa.cli.console import Terminal
 from cuspfa.cli.files import check_not_the_input
-from cuspfa.cli.large import Large, in_words, is_large, plan_large, read_large
+from cuspfa.cli.large import Large, after_fit, in_words, is_large, plan_large, read_large
 from cuspfa.cli.loadings import check_loadings, write_loadings
 from cuspfa.cli.read import USUAL, Reading, Table, find_column, read_table
 from cuspfa.cli.report import check_report
 from cuspfa.cli.show import (
     Page,
     draws_of,
+    show_holes,
     show_left_out,
     show_loadings,
     show_loud,
@@ -106,6 +107,8 @@ def fit(request: Request) -> None:
         chosen = choose(table, request.columns, request.exclude)
     _check_factors(request, len(chosen.names))
     show_left_out(page, chosen)
+    if large is None:
+        show_holes(page, chosen)
     cost = before_holes(len(chosen.rows), chosen.n_lacking, len(chosen.names), request.factors)
     if chosen.holes and cost is not None:
         page.paragraph(_in_our_words(cost, request))
@@ -115,9 +118,16 @@ def fit(request: Request) -> None:
         data = chosen.rows if large is None else large.data
         model, seconds = _fitted(request, data, chosen.names, bar.on_cycle)
         posterior = model.posterior_
+        if large is not None:
+            large = after_fit(large, posterior)
+            table, chosen = large.table, large.chosen
+            # Columns without names are called the same throughout.
+            posterior = dataclasses.replace(posterior, names=posterior.names or chosen.names)
         bar.say("draws from the posterior, for intervals")
         draws = draws_of(posterior)
         found = as_dict(posterior, draws) if request.as_json else summarise(posterior, draws)
+    if large is not None:
+        show_holes(page, chosen)
     told = [
         str(one.message) for one in caught if "different patterns of them" not in str(one.message)
     ]

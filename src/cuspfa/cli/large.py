@@ -18,6 +18,7 @@ from cuspfa.data.memory import allowed_bytes
 from cuspfa.data.moments import Moments
 from cuspfa.data.streams import HoleError, Plan, Progress, Stream, read
 from cuspfa.errors import DataError, InputError
+from cuspfa.posterior.base import Posterior
 
 COPIES = 4
 """Times its size that a file takes in memory when it is read as a whole."""
@@ -103,6 +104,30 @@ def read_large(stream: Stream, table: Table, chosen: Chosen) -> Large:
     moments = Moments(found.n, found.mean[keep], found.cross_products[np.ix_(keep, keep)], names)
     left = Chosen(names, np.empty((0, len(names))), chosen.left_out + gone, chosen.excluded, {})
     return Large(replace(table, n_rows=found.n), left, moments)
+
+
+def after_fit(large: Large, posterior: Posterior) -> Large:
+    """With the rows and holes of a stream that the library read itself.
+
+    Rows with a hole are counted in one more pass, and only if there are any.
+    """
+    stream = large.data
+    if not isinstance(stream, Stream):
+        return large
+    n = posterior.n_rows
+    lacking = (n - np.asarray(posterior.column_counts)).round().astype(int)
+    holes = {name: int(k) for name, k in zip(large.chosen.names, lacking, strict=True) if k}
+    broken = 0
+    if holes:
+        broken = sum(
+            int(np.isnan(block.rows).any(axis=1).sum()) for block in stream.blocks(holes=True)
+        )
+    columns = [replace(one, n_rows=n, holes=holes.get(one.name, 0)) for one in large.table.columns]
+    return Large(
+        replace(large.table, n_rows=n, columns=columns),
+        replace(large.chosen, holes=holes, counted=(n, broken)),
+        stream,
+    )
 
 
 def _reason(name: str, kind: str, is_id: bool, *, wanted: bool) -> str:

@@ -94,7 +94,7 @@ def show_loud(page: Page, table: Table) -> None:
 
 
 def show_left_out(page: Page, chosen: Chosen) -> None:
-    """Columns with the reason, and how many holes there are."""
+    """Columns with the reason."""
     if chosen.left_out:
         number = len(chosen.left_out)
         page.line(Text(f"Left out {count(number, 'column')}:", style="bold yellow"))
@@ -110,11 +110,15 @@ def show_left_out(page: Page, chosen: Chosen) -> None:
             page.line(f"  and {number - len(shown)} more (--json names them all)")
     if chosen.excluded:
         page.paragraph(f"Left out as asked: {_listed(chosen.excluded)}.")
+
+
+def show_holes(page: Page, chosen: Chosen) -> None:
+    """How many there are, if any."""
     if chosen.holes:
         worst = ", ".join(f"{name} {holes}" for name, holes in most_holes(chosen.holes))
         page.paragraph(
             f"{count(sum(chosen.holes.values()), 'missing value')} in {chosen.n_lacking} of "
-            f"{len(chosen.rows)} rows: taken as missing at random, nothing is filled in or "
+            f"{chosen.n_rows} rows: taken as missing at random, nothing is filled in or "
             f"dropped. Most: {worst}."
         )
 

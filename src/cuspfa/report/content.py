@@ -129,6 +129,15 @@ class Content:
         """Where it came from."""
         return self.posterior.origin
 
+    @property
+    def number_given(self) -> bool:
+        """Was the number of factors given, not found?"""
+        asked = {} if self.origin is None else dict(self.origin.settings)
+        if "number of factors" in asked:
+            return asked["number of factors"] != "found"
+        record = self.record
+        return record is not None and record.method != "gibbs" and len(record.search) == 1
+
 
 def number_of_draws(posterior: Posterior) -> int:
     """A thousand where there is room."""
@@ -267,10 +276,7 @@ def _rules(posterior: Posterior, summary: Summary, large: int) -> list[Rule]:
 
 
 def _holes(posterior: Posterior, names: list[str]) -> Holes | None:
-    means = getattr(posterior, "means", None)
-    if means is None:
-        return None
-    lacking = posterior.n_rows - np.asarray(means.counts)
+    lacking = posterior.n_rows - np.asarray(posterior.column_counts)
     order = np.argsort(-lacking, kind="stable")
     found = [(names[j], int(lacking[j])) for j in order if lacking[j] > 0]
     if not found:

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from cuspfa.posterior.origin import Origin, versions
+from cuspfa.posterior.sampled import SampledPosterior
 from cuspfa.prior import CuspPrior
 from cuspfa.report.content import Content
 from cuspfa.report.svg import minus
@@ -30,7 +31,9 @@ def done(content: Content) -> list[tuple[str, str]]:
     lines.append(("Model", _model(summary.n_columns, content.n_factors)))
     prior = getattr(content.posterior, "prior", None)
     if isinstance(prior, CuspPrior):
-        lines.append(("Prior", _prior(prior)))
+        # A sampler that moves between numbers of factors has a finite spike in any case.
+        spike = getattr(content.posterior, "spike", None) if _number_drawn(content) else prior.spike
+        lines.append(("Prior", _prior(prior, spike)))
     lines.append(("Method", _method(content)))
     lines.append(("Intervals", _intervals(content)))
     if origin is not None and origin.settings:
@@ -67,15 +70,15 @@ def _model(p: int, k: int) -> str:
     )
 
 
-def _prior(prior: CuspPrior) -> str:
+def _prior(prior: CuspPrior, spike: float | None) -> str:
     slab = repr(prior.slab)
-    spike = "zero" if prior.spike is None else f"variance {prior.spike:g}"
+    where = "at zero" if spike is None else f"of variance {spike:g}"
     noise = f"inverse gamma ({prior.noise_shape:g}, {prior.noise_rate:g})"
     if prior.noise_shape <= 0:
         noise += ", which is nearly flat above a floor"
     return minus(
         f"Cumulative shrinkage process with α = {prior.alpha:g}, the number of factors expected "
-        f"beforehand; slab {slab}, spike at {spike}; noise variances {noise}."
+        f"beforehand; slab {slab}, spike {where}; noise variances {noise}."
     )
 
 
@@ -96,7 +99,7 @@ def _method(content: Content) -> str:
                 f"{found.smallest_size:.0f}."
             )
         return f"Gibbs sampler, {chains} {noun}; {ended}.{met}"
-    number = "the number of factors given"
+    number = "the number of factors given" if content.number_given else "no other number tried"
     if len(tried) > 1:
         number = f"numbers of factors from {min(tried)} to {max(tried)} tried and weighed"
     bound = minus(f"{record.lower_bound:.2f}")
@@ -106,11 +109,15 @@ def _method(content: Content) -> str:
     )
 
 
+def _number_drawn(content: Content) -> bool:
+    return isinstance(content.posterior, SampledPosterior) and not content.number_given
+
+
 def _intervals(content: Content) -> str:
-    return (
-        f"95 % credible intervals from {content.n_draws} draws of the posterior, given the number "
-        "of factors."
-    )
+    made = f"95 % credible intervals from {content.n_draws} draws of the posterior"
+    if _number_drawn(content):
+        return f"{made}. They include that the number of factors is unknown."
+    return f"{made}, given the number of factors."
 
 
 def citations(content: Content) -> list[str]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cuspfa.posterior.sampled import SampledPosterior
 from cuspfa.posterior.summary import MIN_SHARE, UNSURE
 from cuspfa.report.content import Axes, Content
 from cuspfa.report.svg import minus
@@ -34,6 +35,8 @@ def answer(content: Content) -> str:
     percent = f"{100 * MIN_SHARE:.0f} %"
     # How many are large does not depend on the axes they are shown on, so it needs its own.
     where = "" if content.posterior.rotation is None else "On principal axes "
+    if k == 0 and content.number_given:
+        return "Their number was given, so none was looked for."
     if k == 0:
         return "No correlation that factors would explain was found."
     if k == 1:
@@ -76,8 +79,10 @@ def sureness(content: Content) -> tuple[str, str]:
     record = content.record
     if record is None or not record.search:
         return "–", "How the number was found is not recorded."
-    if len(record.search) == 1 and record.method != "gibbs":
+    if content.number_given:
         return "given", "The number of factors was given, not found."
+    if len(record.search) == 1 and record.method != "gibbs":
+        return "–", "No other number of factors was tried."
     weights = {entry.n_factors: entry.weight for entry in record.search}
     own = weights.get(content.n_factors, math.nan)
     tried = f"{min(weights)} to {max(weights)} factors"
@@ -245,7 +250,8 @@ def _told(content: Content, word: str) -> bool:
 
 
 def _about_data(content: Content) -> Iterator[str]:
-    if content.holes is not None and getattr(content.posterior, "rows", None) is None:
+    drawn = isinstance(content.posterior, SampledPosterior)  # its draws are those of the fit
+    if content.holes is not None and not drawn and getattr(content.posterior, "rows", None) is None:
         yield (
             "The data had missing values, and a saved fit does not keep their rows: intervals here "
             "are made without them and are narrower than they should be. A report that is made "
@@ -260,8 +266,9 @@ def _about_data(content: Content) -> Iterator[str]:
         )
     if content.summary.fit is None and content.summary.n_columns > 1:
         yield (
-            "The sample correlations are not kept for data of this size or kind, so there are no "
-            "measures of fit and no residuals."
+            "The sample correlations are not kept, either because of the size or kind of the data "
+            "or because they were left out on request, so there are no measures of fit and no "
+            "residuals."
         )
     hidden = content.summary.n_columns - len(content.names)
     if hidden:
