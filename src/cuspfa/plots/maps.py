@@ -155,7 +155,7 @@ def plot_correlation(posterior: Posterior, ax: Any = None) -> ManyAxes:
     drawn = [(axes[1], fitted, 1.0, "correlation")]
     if sample is None:
         for one in (axes[0], axes[2]):
-            say(one, "correlations of the data\nare not kept for data\nof this size or kind")
+            say(one, "correlations of the data\nwere not kept")
     else:
         part = sample[np.ix_(shown, shown)]
         misfit, limit = part - fitted, float(np.max(np.abs(part - fitted)))
