@@ -54,7 +54,7 @@ def write_scores(
     if lacking:
         said = f"{lacking} of {len(rows)} rows lack values; their scores come from what they have."
         if empty:
-            said += f" {count(empty, 'row')} without any value have scores of zero."
+            said += f" {count(empty, 'row')} without any value: scores of zero."
         page.paragraph(said)
     if output is not None:
         page.console.print(

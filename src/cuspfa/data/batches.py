@@ -129,9 +129,12 @@ class Given:
         while found is not None:
             rows, names = found
             if rows.shape[1] != self.n_columns or names != self.names:
+                how = f"{rows.shape[1]} instead of {self.n_columns}"
+                if rows.shape[1] == self.n_columns:
+                    how = "other names, or the same in another order"
                 raise DataError(
-                    f"batch {self._number} has other columns than the first: {rows.shape[1]} "
-                    f"instead of {self.n_columns}, or other names."
+                    f"batch {self._number} has other columns than the first: {how}. Give all "
+                    "batches the columns of the first."
                 )
             for first in range(0, len(rows), size):
                 part = np.asarray(rows[first : first + size], dtype=dtype)

@@ -56,8 +56,8 @@ def check_table(data: Any, names: list[str] | None = None, *, holes: bool = Fals
         columns = np.flatnonzero(empty)
         shown = ", ".join(column_label(int(j), table.labels) for j in columns[:5])
         more = f" and {len(columns) - 5} more" if len(columns) > 5 else ""
-        has = "has" if len(columns) == 1 else "have"
-        raise DataError(f"{shown}{more} {has} no value at all: every row is missing. Drop it.")
+        has, it = ("has", "it") if len(columns) == 1 else ("have", "them")
+        raise DataError(f"{shown}{more} {has} no value at all: every row is missing. Drop {it}.")
     _check_spread(*ranges, table.labels)
     return table
 
