@@ -471,7 +471,7 @@ def test_correlations_that_are_not_kept_are_said_to_be(small):
     posterior = dataclasses.replace(small, statistics=None)
     sample, fitted, residual = plots.plot_correlation(posterior)
     for ax in (sample, residual):
-        assert ax.texts[0].get_text().startswith("correlations of the data\nare not kept")
+        assert ax.texts[0].get_text().startswith("correlations of the data\nwere not kept")
         assert not ax.images
     assert len(fitted.images) == 1
     assert fitted.yaxis.get_tick_params()["labelleft"]
