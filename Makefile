@@ -48,7 +48,8 @@ test-wheel: build
 
 # The tests with every Python from 3.11 on that is there, on PATH or in PYTHONS="/a/bin/python3.12 ...", and the newest
 # packages; then with the first of these that has them, the oldest that are supported (tests/oldest.txt).
-# ArviZ is 0.x below 3.12 and 1.x from there on, so that both are tried.
+# ArviZ is 0.x below 3.12 and 1.x from there on, so that both are tried. What pages print is left to `make test`: the last
+# digits of draws differ between releases of NumPy.
 PYTHONS ?= $(foreach v,3.11 3.12 3.13 3.14,python$(v))
 MATRIX_TESTS ?= tests/oracles tests/unit tests/property tests/contract
 MATRIX_EXTRAS := '.[app,files,anndata,arviz]' --group test
@@ -63,7 +64,7 @@ test-matrix:
 	    [ $$kind = newest ] || rules="--constraint tests/oldest.txt"; \
 	    $$python -m venv $$place && $$place/bin/python -m pip install --quiet --upgrade 'pip>=25.1' && \
 	    $$place/bin/python -m pip install --quiet $$rules --editable $(MATRIX_EXTRAS) && \
-	    $$place/bin/python -m pytest -q -n auto $(MATRIX_TESTS) || exit 1; \
+	    $$place/bin/python -m pytest -q -n auto -k "not prints_what" $(MATRIX_TESTS) || exit 1; \
 	  done; ran="$$ran $$version"; \
 	done; \
 	case "$$ran" in "") echo "no Python >= 3.11 found; name some: make test-matrix PYTHONS=..."; exit 1;; \

@@ -64,7 +64,8 @@ def fit(
     """
     _check_adata(adata)
     if layer is not None and not (isinstance(layer, str) and layer in adata.layers):
-        known = ", ".join(map(repr, adata.layers)) or "none"
+        # Newer releases have X among the layers, called None.
+        known = ", ".join(repr(name) for name in adata.layers if name is not None) or "none"
         raise InputError(
             f"layer must be None or one of adata.layers ({known}). Got {layer!r} instead."
         )
