@@ -45,7 +45,7 @@ class Evidence(NamedTuple):
     value: float
     error: float
     n_draws: int = 0
-    """How many it was averaged over."""
+    """The most that the data themselves were to be asked for."""
 
 
 def evidence(

@@ -43,7 +43,8 @@ PARSIMONY = 2.0
 SMALL = 40_000
 """Numbers of a data matrix, up to a rotation of its rows, with which sweeps are quick."""
 POLISH, REFRESHED = 0.01, 2
-"""The winner is run until its bound grows by less than this part of tol."""
+"""The winner is run until its bound grows by less than this part of tol; and how often a likeness
+of the data is made anew before it is searched."""
 
 
 class Progress(NamedTuple):
