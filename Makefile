@@ -46,11 +46,12 @@ test-wheel: build
 	  echo "$$message" | grep -q "pip install 'cuspfa\[app\]'" && echo "Without the extra: $$message"
 	rm -rf $(VENV)-wheel
 
-# The tests with every Python from 3.11 on that is there, on PATH or in PYTHONS="/a/bin/python3.12 ...", and the newest
-# packages; then with the first of these that has them, the oldest that are supported (tests/oldest.txt).
+# The tests with every Python from 3.11 on that is there (on PATH, pyenv's, or as named in PYTHONS="python3.12 ...") and the
+# newest packages; with the first of them also the oldest packages that are supported (tests/oldest.txt).
 # ArviZ is 0.x below 3.12 and 1.x from there on, so that both are tried. What pages print is left to `make test`: the last
 # digits of draws differ between releases of NumPy.
-PYTHONS ?= $(foreach v,3.11 3.12 3.13 3.14,python$(v))
+PYTHONS ?= $(foreach v,3.11 3.12 3.13 3.14,python$(v)) \
+  $(wildcard $(or $(PYENV_ROOT),$(HOME)/.pyenv)/versions/3.*/bin/python3)
 MATRIX_TESTS ?= tests/oracles tests/unit tests/property tests/contract
 MATRIX_EXTRAS := '.[app,files,anndata,arviz]' --group test
 test-matrix:

@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import sklearn
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -218,6 +218,23 @@ def test_data_frames_keep_their_names():
     refitted = model.fit(X)
     assert not hasattr(refitted, "feature_names_in_")
     assert refitted.n_features_in_ == 8
+
+
+@pytest.mark.parametrize("shape", [(60, 8), (8, 20)], ids=["tall", "wide"])
+def test_the_order_of_numbers_in_memory_changes_no_bit(shape):
+    rows = np.random.default_rng(0).normal(size=shape)
+    columns = {f"item {j}": column for j, column in enumerate(rows.T)}
+    plain = fit(rows)
+    for same in (
+        np.asfortranarray(rows),
+        np.repeat(rows, 2, axis=1)[:, ::2],
+        pd.DataFrame(columns),
+        pd.DataFrame(columns).astype("Float64"),
+        pl.DataFrame(columns),
+    ):
+        model = fit(same)
+        assert_array_equal(model.get_covariance(), plain.get_covariance())
+        assert_array_equal(model.transform(same), plain.transform(rows))
 
 
 def test_other_inputs():

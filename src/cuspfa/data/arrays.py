@@ -18,11 +18,16 @@ BLOCK = 1 << 21
 
 
 def row_blocks(rows: Any) -> Iterator[Array]:
-    """Blocks of rows as dense float64, whatever the table's type and order."""
+    """Blocks of rows as dense float64, one row after the other whatever the table's order.
+
+    The order of a sum decides its last bits: the same numbers, as a frame or as an array, are to
+    give the same bits.
+    """
     size = max(1, BLOCK // max(rows.shape[1], 1))
     for first in range(0, rows.shape[0], size):
         block = rows[first : first + size]
-        yield np.asarray(block.toarray() if issparse(block) else block, dtype=float)
+        dense = block.toarray() if issparse(block) else block
+        yield np.asarray(dense, dtype=float, order="C")
 
 
 KEPT = 4_000_000

@@ -44,13 +44,21 @@ def rows_of_frame(frame: nw.DataFrame[Any], labels: list[Any]) -> Any:
     if rows is not None:
         return rows
     if labels and all(_is_number(dtype) for dtype in dtypes):
-        rows = frame.to_numpy()  # all at once: thousands of columns take long one by one
-        if rows.dtype.kind in "fiub":
+        rows = _all_at_once(frame)
+        if rows is not None and rows.dtype.kind in "fiub":
             return rows
     rows = np.empty(frame.shape, order="F")
     for index, name in enumerate(labels):
         rows[:, index] = _column(frame.get_column(name), column_label(index, labels))
     return rows
+
+
+def _all_at_once(frame: nw.DataFrame[Any]) -> Any:
+    """The array, for thousands of columns take long one by one; None if narwhals cannot."""
+    try:
+        return frame.to_numpy()
+    except TypeError:  # its older releases: nullable columns whose names are numbers
+        return None
 
 
 def _sparse_rows(native: Any) -> Any:
