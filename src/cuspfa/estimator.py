@@ -251,6 +251,47 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
             n_jobs=n_jobs,
         )
 
+    @classmethod
+    def from_posterior(cls, posterior: VariationalPosterior | SampledPosterior) -> Self:
+        """A fitted model of a posterior, such as one that `cuspfa.load` has read.
+
+        It answers all that the model answered which made the posterior: scores, densities, filled
+        rows. Engine and rotation are the posterior's; the other parameters of the fit are not
+        known, and stand at their defaults: set them before it is fitted again.
+
+        Parameters
+        ----------
+        posterior : VariationalPosterior or SampledPosterior
+            What was learned.
+
+        Returns
+        -------
+        CuspFactorAnalysis
+            Fitted.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> import cuspfa
+        >>> X = cuspfa.datasets.simulate(200, 10, 2, random_state=1).X
+        >>> model = cuspfa.CuspFactorAnalysis(rotation="varimax").fit(X)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = os.path.join(folder, "fit.cusp")
+        ...     model.posterior_.save(path)
+        ...     again = cuspfa.CuspFactorAnalysis.from_posterior(cuspfa.load(path))
+        >>> bool((again.transform(X) == model.transform(X)).all())
+        True
+        """
+        if not isinstance(posterior, (VariationalPosterior, SampledPosterior)):
+            raise must_be(
+                "posterior", "the posterior_ of a fit, or what cuspfa.load has read", posterior
+            )
+        if posterior.record is None:
+            raise must_be("posterior", "of a fit, with its record", "one without")
+        model = cls(method=posterior.record.method, rotation=posterior.rotation)
+        model._store(posterior)
+        return model
+
     # --- fitting ---
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -419,7 +460,7 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
             )
         except np.linalg.LinAlgError as error:
             raise self._out_of_digits(prepared, str(error)) from error
-        self._store(found.posterior)
+        self._store(replace(found.posterior, rotation=as_rotation(self.rotation)))
         if found.interrupted:
             raise KeyboardInterrupt
         _remarks.tell(self, method, prior, n_factors, concern, crowded=found.crowded)
@@ -439,7 +480,6 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
         """All attributes together, and last, so that a fit that fails leaves the old ones."""
         record, names = posterior.record, posterior.names
         assert record is not None
-        posterior = replace(posterior, rotation=as_rotation(self.rotation))
         solution = posterior.solution
 
         self.posterior_ = posterior

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import get_args
 
 import numpy as np
+import pandas as pd
 import pytest
 from rich.cells import cell_len
 
@@ -558,6 +559,23 @@ def test_drawn_tables_one_below_the_other(cuspfa):
     assert cuspfa("impute", "fit.cusp", data, "--draws", 3, "--seed", 1)[1] != again
 
 
+@pytest.mark.parametrize(
+    "words", [["scores"], ["impute", "--std"], ["impute", "--draws", 3]], ids=str
+)
+def test_parquet_says_what_csv_says(cuspfa, words):
+    rows = as_cells(holed())
+    data = write("holes.csv", ["who", *"abcdefgh"], [[f"p{i}", *r] for i, r in enumerate(rows)])
+    assert cuspfa("fit", data, "--id", "who", "-o", "fit.cusp", "--quiet")[0] == 0
+    command, *options = words
+    asked = [command, "fit.cusp", data, "--id", "who", *options]
+    assert cuspfa(*asked, "-o", "out.csv")[0] == 0
+    code, out, _ = cuspfa(*asked, "-o", "out.parquet")
+    assert (code, out) == (0, "")
+    pd.testing.assert_frame_equal(
+        pd.read_parquet("out.parquet"), pd.read_csv("out.csv"), check_dtype=False
+    )
+
+
 def test_what_impute_refuses(cuspfa, plain_csv):
     assert cuspfa("fit", plain_csv, "-o", "fit.cusp", "--quiet")[0] == 0
     assert cuspfa("impute", "fit.cusp", plain_csv)[2].startswith(
@@ -570,7 +588,7 @@ def test_what_impute_refuses(cuspfa, plain_csv):
         (["fit.cusp", "answers.csv", "--draws", "2", "--std"], "--std is for expected values"),
         (["fit.cusp", "answers.csv", "--seed", "-1"], "--seed must be a whole number not below 0"),
         (["fit.cusp", "answers.csv", "-o", "fit.cusp"], "would be lost"),
-        (["fit.cusp", "answers.csv", "-o", "filled.parquet"], "ends in .csv or .tsv"),
+        (["fit.cusp", "answers.csv", "-o", "filled.xlsx"], "ends in .csv, .tsv or .parquet"),
     ]:
         code, out, err = cuspfa("impute", *words)
         assert code == 2
@@ -604,7 +622,7 @@ def test_what_scores_refuses(cuspfa, plain_csv):
         (["fit.csp", "answers.csv"], "Did you mean 'fit.cusp'?"),
         ([".", "answers.csv"], "is a directory"),
         (["fit.cusp", "answers.csv", "-o", "fit.cusp"], "would be lost"),
-        (["fit.cusp", "answers.csv", "-o", "scores.parquet"], "ends in .csv or .tsv"),
+        (["fit.cusp", "answers.csv", "-o", "scores.xlsx"], "ends in .csv, .tsv or .parquet"),
         (["fit.cusp", "answers.csv", "--id", "who"], "--id: there is no column 'who'"),
     ]:
         code, out, err = cuspfa("scores", *words)

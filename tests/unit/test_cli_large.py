@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import cuspfa
-from cuspfa import datasets
+from cuspfa import CuspFactorAnalysis, _remarks, datasets
 from cuspfa.cli import large
 from cuspfa.cli.app import run
 
@@ -122,6 +122,68 @@ def test_missing_values_are_told_by_blocks_too(kind, method, frame, tmp_path, ca
         assert found[0]["missing"]["by_column"] == {"item2": 30, "item5": 20}
         assert found[0]["read"]["n_missing"] == found[1]["read"]["n_missing"] == 50
         assert found[0]["read"]["n_rows"] == found[1]["read"]["n_rows"] == 200
+
+
+def test_the_answer_outlives_a_file_that_is_gone_after_the_fit(
+    frame, tmp_path, capsys, monkeypatch
+):
+    path = tmp_path / "answers.csv"
+    frame[ITEMS].mask(frame[ITEMS] > 2).to_csv(path, index=False)
+    begun = CuspFactorAnalysis._fit
+
+    def fit_and_remove(self, *arguments):
+        path.unlink()
+        return begun(self, *arguments)
+
+    monkeypatch.setattr(CuspFactorAnalysis, "_fit", fit_and_remove)
+    assert fit(path, "--factors", "2", "--memory-limit", "1GB") == 0
+    lacking = int((frame[ITEMS] > 2).any(axis=1).sum())
+    assert f"in {lacking} of 900 rows" in " ".join(capsys.readouterr().out.split())
+
+
+def test_what_takes_long_is_told_by_blocks_too(frame, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(_remarks, "LONG", 0.0)
+    path = tmp_path / "answers.csv"
+    frame[ITEMS].mask(frame[ITEMS] > 2).to_csv(path, index=False)
+    for options in ([], ["--memory-limit", "1GB"]):
+        assert fit(path, "--factors", "2", *options) == 0
+        told = " ".join(capsys.readouterr().out.split())
+        assert told.count("With missing values in 8 columns and") == 1
+
+
+@pytest.mark.parametrize("what", ["scores", "impute"])
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_rows_of_a_folder(what, kind, frame, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    broken = frame.assign(item3=frame["item3"].mask(frame["item3"] > 1))
+    (tmp_path / "answers").mkdir()
+    for name, part in (("a", broken[:500]), ("b", broken[500:])):
+        part.to_parquet(f"answers/{name}.parquet")
+    assert fit("answers", "-o", "fit.cusp", "--factors", "2", "--quiet") == 0
+    capsys.readouterr()
+    assert run([what, "fit.cusp", "answers", "-o", f"out.{kind}"]) == 0
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert f"Written 900 rows to out.{kind}" in said.err
+    found = pd.read_csv("out.csv") if kind == "csv" else pd.read_parquet("out.parquet")
+    model = CuspFactorAnalysis.from_posterior(cuspfa.load("fit.cusp"))
+    expected = model.transform(broken[ITEMS]) if what == "scores" else model.impute(broken[ITEMS])
+    assert_allclose(found.to_numpy(), expected, rtol=1e-9, atol=1e-12)
+    assert found.columns.tolist() == (["factor1", "factor2"] if what == "scores" else ITEMS)
+    for words, message in (
+        ([], "-o: answers is read and written by blocks. Name a file that ends in .parquet"),
+        (["-o", "out.tsv"], "-o: answers is read and written by blocks. Name a file"),
+        (["-o", "out.csv", "--id", "person_id"], "by blocks, in which --id cannot be heeded"),
+        (["-o", "out.csv", "--missing", "9"], "--missing, --header or --decimal cannot"),
+    ):
+        assert run([what, "fit.cusp", "answers", *words]) == 2
+        told = capsys.readouterr()
+        assert message in told.err
+        assert told.out == ""
+    broken[:500].drop(columns="item5").to_parquet("answers/a.parquet")
+    assert run([what, "fit.cusp", "answers", "-o", "new.csv"]) == 2
+    assert "item5" in capsys.readouterr().err
+    assert not (tmp_path / "new.csv").exists()
 
 
 def test_columns_without_names_are_called_the_same_with_holes(tmp_path, capsys):

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
-from scipy.stats import chi2
+from scipy.stats import chi2, t
 
 from cuspfa import (
     CuspFactorAnalysis,
@@ -131,7 +131,7 @@ def test_sparse_and_wide_data_have_draws_without_sweeps():
     assert "rows" in str(model.posterior_.summary())
 
 
-@pytest.mark.parametrize("quantity", base.QUANTITIES)
+@pytest.mark.parametrize("quantity", [one for one in base.QUANTITIES if one != "mean"])
 def test_intervals_are_quantiles_of_draws(quantity, monkeypatch):
     monkeypatch.setattr(base, "BLOCK", 5000)  # several blocks
     draws = POSTERIOR.draw(500, random_state=0)
@@ -143,6 +143,35 @@ def test_intervals_are_quantiles_of_draws(quantity, monkeypatch):
     assert_allclose(again.lower, lower, rtol=1e-6)
     wider = POSTERIOR.interval(quantity, 0.99, draws=draws)
     assert np.all(wider.lower <= lower + 1e-6)
+
+
+def test_intervals_of_means_are_nearly_those_of_student():
+    few = DATA[:25]
+    posterior = CuspFactorAnalysis(n_factors=2).fit(few).posterior_
+    lower, upper = posterior.interval("mean", n_draws=20_000)
+    spread = few.std(axis=0, ddof=1) / np.sqrt(25)
+    centre = (lower + upper) / 2
+    assert_allclose(centre, few.mean(axis=0), atol=0.03 * spread.max())
+    assert_allclose((upper - lower) / 2, t.ppf(0.975, 24) * spread, rtol=0.08)
+    same = posterior.interval("mean", n_draws=20_000, columns=[3])
+    assert (same.lower, same.upper) == (lower[3], upper[3])
+    again = posterior.interval("mean", n_draws=50, random_state=1)
+    assert not np.array_equal(again.lower, posterior.interval("mean", n_draws=50).lower)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_intervals_of_means_where_values_miss_at_random(seed):
+    truth = datasets.simulate(600, 6, 1, random_state=seed)
+    first, other = np.argsort(-np.abs(truth.loadings[:, 0]))[:2]
+    gone = truth.X.copy()
+    gone[truth.X[:, other] > 0.3, first] = np.nan
+    posterior = CuspFactorAnalysis(n_factors=1).fit(gone).posterior_
+    lower, upper = (one[0] for one in posterior.interval("mean", columns=[first]))
+    whole, seen = truth.X[:, first].mean(), np.nanmean(gone[:, first])
+    assert lower < whole < upper
+    assert not lower < seen < upper
+    spread = truth.X[:, first].std(ddof=1) / np.sqrt(600)
+    assert 2 * spread < (upper - lower) / 2 < 6 * spread
 
 
 def test_intervals_of_some_columns():

@@ -1,13 +1,25 @@
 """New rows: scores, densities, covariance, precision, samples, against the joint Gaussian."""
 
+import warnings
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, stats
 from scipy.stats import multivariate_normal
+from sklearn.base import clone
 
-from cuspfa import CuspFactorAnalysis, CuspPrior, InverseGammaSlab, Moments, datasets
+from cuspfa import (
+    CuspFactorAnalysis,
+    CuspPrior,
+    Gibbs,
+    InverseGammaSlab,
+    Moments,
+    datasets,
+    load,
+)
 from cuspfa.data import arrays
 from cuspfa.data.checks import check_columns
 from cuspfa.errors import CuspWarning, DataError, InputError
@@ -243,3 +255,35 @@ def test_nearly_noiseless_rows_keep_their_digits():
     explained = law._root @ (components / 1e-8) @ rows.T
     lost = np.sum(rows**2, axis=1) / 1e-8 - np.sum(explained**2, axis=0)
     assert stats.kstest(lost, stats.chi2(6).cdf).pvalue < 1e-6
+
+
+@pytest.mark.parametrize("settings", [{}, {"rotation": "oblimin"}, {"method": "gibbs"}], ids=str)
+def test_a_saved_fit_answers_what_the_model_did(settings, tmp_path):
+    frame = pd.DataFrame(TRAIN, columns=[f"item {j}" for j in range(TRAIN.shape[1])])
+    if settings.get("method") == "gibbs":
+        settings = {"method": Gibbs(n_draws=40, n_chains=2, burn_in=20)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CuspWarning)  # so few draws have not met
+        model = CuspFactorAnalysis(random_state=0, **settings).fit(frame)
+    model.posterior_.save(tmp_path / "fit.cusp")
+    again = CuspFactorAnalysis.from_posterior(load(tmp_path / "fit.cusp"))
+    holes = frame.mask(np.random.default_rng(0).random(frame.shape) < 0.2)
+    for rows in (frame, holes):
+        assert_allclose(again.transform(rows), model.transform(rows), rtol=1e-12)
+        assert_allclose(again.score_samples(rows), model.score_samples(rows), rtol=1e-12)
+    assert_allclose(again.impute(holes), model.impute(holes), rtol=1e-12)
+    drawn = [one.impute(holes, n_draws=3, random_state=1) for one in (again, model)]
+    assert_allclose(*drawn, rtol=1e-9)
+    for name, value in vars(model).items():
+        if name.endswith("_") and isinstance(value, np.ndarray | int | float):
+            assert_array_equal(getattr(again, name), value)
+    assert again.search_ == model.search_ or np.isnan(model.lower_bound_)
+    assert again.get_params()["rotation"] == model.posterior_.rotation
+    assert again.method == ("gibbs" if "method" in settings else "variational")
+    clone(again)
+
+
+def test_no_model_is_made_of_anything_else():
+    for wrong in (MODEL, None, "fit.cusp", replace(MODEL.posterior_, record=None)):
+        with pytest.raises(InputError, match="posterior must be"):
+            CuspFactorAnalysis.from_posterior(wrong)

@@ -450,6 +450,32 @@ def test_sites_exchange_moments(rows, fitted, tmp_path):
     assert_allclose(model.get_covariance(), fitted.get_covariance(), rtol=1e-8)
 
 
+def test_moments_add_up_by_name(rows):
+    order = np.random.default_rng(0).permutation(len(NAMES))
+    names = [NAMES[j] for j in order]
+    parts = [rows[:200], rows[200:300], rows[300:]]
+    moments = [Moments.from_rows(part, names=NAMES) for part in parts]
+    mixed = [moments[0], Moments.from_rows(parts[1][:, order], names=names), moments[2]]
+    for found in (sum(moments), sum(mixed), mixed[0] + mixed[1] + mixed[2]):
+        assert (found.n, found.names) == (len(rows), NAMES)
+        assert_allclose(found.mean, rows.mean(axis=0), rtol=1e-12)
+        assert_allclose(found.covariance, np.cov(rows.T), rtol=1e-12, atol=1e-14)
+    assert (mixed[1] + mixed[0]).names == names
+    other = Moments.from_rows(rows, names=["new", *NAMES[1:]])
+    bare, fewer = Moments.from_rows(rows), Moments.from_rows(rows[:, 1:])
+    for first, second, message in (
+        (moments[0], other, rf"the first alone has \['{NAMES[0]}'\], the second .* \['new'\]"),
+        (moments[0], bare, f"{len(NAMES)} with names and {len(NAMES)} without names"),
+        (bare, fewer, f"{len(NAMES)} without names and {len(NAMES) - 1} without names"),
+    ):
+        with pytest.raises(DataError, match=f"different columns cannot be added: {message}"):
+            first + second
+    with pytest.raises(TypeError):
+        1 + bare
+    with pytest.raises(TypeError):
+        False + bare
+
+
 def test_moments_of_few_rows_are_saved_with_a_warning(tmp_path):
     rng = np.random.default_rng(0)
     with pytest.warns(UserWarning, match="moments of 9 rows and 3 columns may reveal single rows"):

@@ -49,12 +49,13 @@ NewRows = Annotated[
     Path,
     Parameter(
         allow_leading_hyphen=True,
-        help="Table with the columns of the fit, in any order; - is standard input.",
+        help="Table, or folder of them, with the columns of the fit in any order; - is standard "
+        "input.",
     ),
 ]
 TableOut = Annotated[
     Path | None,
-    Parameter(name=("--output", "-o"), help="CSV file to write. Left out: standard output."),
+    Parameter(name=("--output", "-o"), help="CSV, TSV or Parquet file. Left out: standard output."),
 ]
 Fit = Annotated[Path, Parameter(help="A fit, as cuspfa fit -o writes it.")]
 Header = Annotated[
@@ -228,7 +229,7 @@ def scores(
     header: Header = None,
     decimal: Decimal = None,
 ) -> None:
-    """Factor scores of the rows of a table, as CSV.
+    """Factor scores of the rows of a table, as CSV or Parquet.
 
     Example: cuspfa scores answers.cusp answers.csv --id person -o scores.csv
     """
@@ -267,7 +268,7 @@ def impute(
     header: Header = None,
     decimal: Decimal = None,
 ) -> None:
-    """Fill in the missing values of a table by a saved fit, as CSV.
+    """Fill in the missing values of a table by a saved fit, as CSV or Parquet.
 
     Example: cuspfa impute answers.cusp answers.csv --draws 20 -o filled.csv
     """

@@ -8,13 +8,10 @@ import math
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
-
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from typing import Any
 
 from cuspfa import __version__, datasets
 from cuspfa._remarks import before_holes
@@ -25,8 +22,9 @@ from cuspfa.cli.codes import find_codes
 from cuspfa.cli.columns import Chosen, choose, parse_columns
 from cuspfa.cli.console import Terminal
 from cuspfa.cli.files import check_not_the_input
-from cuspfa.cli.large import Large, after_fit, in_words, is_large, plan_large, read_large
+from cuspfa.cli.large import Large, after_fit, is_large, plan_large, read_large
 from cuspfa.cli.loadings import check_loadings, write_loadings
+from cuspfa.cli.progress import progress
 from cuspfa.cli.read import USUAL, Reading, Table, find_column, read_table
 from cuspfa.cli.report import check_report
 from cuspfa.cli.show import (
@@ -45,11 +43,9 @@ from cuspfa.data.moments import Moments
 from cuspfa.data.streams import Stream
 from cuspfa.errors import InputError
 from cuspfa.estimator import CuspFactorAnalysis
-from cuspfa.gibbs.chain import GibbsProgress
 from cuspfa.gibbs.method import Gibbs
 from cuspfa.posterior.summary import as_dict, summarise
 from cuspfa.variational.method import Variational
-from cuspfa.variational.search import Progress as At
 
 METHODS = ("variational", "gibbs")
 MOST_CODES = 5
@@ -110,10 +106,11 @@ def fit(request: Request) -> None:
     if large is None:
         show_holes(page, chosen)
     cost = before_holes(len(chosen.rows), chosen.n_lacking, len(chosen.names), request.factors)
-    if chosen.holes and cost is not None:
+    warned = bool(chosen.holes) and cost is not None
+    if cost is not None and warned:
         page.paragraph(_in_our_words(cost, request))
     codes = find_codes(chosen.names, chosen.rows)[:MOST_CODES] if large is None else []
-    with warnings.catch_warnings(record=True) as caught, _progress(request.quiet) as bar:
+    with warnings.catch_warnings(record=True) as caught, progress(request.quiet) as bar:
         warnings.simplefilter("always")
         data = chosen.rows if large is None else large.data
         model, seconds = _fitted(request, data, chosen.names, bar.on_cycle)
@@ -128,9 +125,8 @@ def fit(request: Request) -> None:
         found = as_dict(posterior, draws) if request.as_json else summarise(posterior, draws)
     if large is not None:
         show_holes(page, chosen)
-    told = [
-        str(one.message) for one in caught if "different patterns of them" not in str(one.message)
-    ]
+    told = [str(one.message) for one in caught]
+    told = [one for one in told if not (warned and "different patterns of them" in one)]
     messages = list(dict.fromkeys(_in_our_words(one, request) for one in told))
     shown = f"CuspFactorAnalysis({_arguments(request)})"
     discreet = [one.told(aloud=False) for one in codes]  # no cell of the data in a file
@@ -236,14 +232,14 @@ def _read_large(request: Request, page: Page) -> Large | None:
             f"{request.data} is read by blocks, in which --missing, --header and --decimal are not "
             "known. Save it as Parquet first, or leave out --memory-limit if it fits into memory."
         )
-    with _progress(request.quiet) as bar:
+    with progress(request.quiet) as bar:
         stream, table, chosen, plan = plan_large(
             request.data,
             request.memory_limit,
             request.columns,
             request.exclude,
             request.id_column,
-            lambda at: bar.say(in_words(at)),
+            bar.on_rows,
         )
         _check_factors(request, len(chosen.names))
         if not request.quiet:
@@ -291,48 +287,6 @@ def _in_our_words(message: str, request: Request) -> str:
     said = said.replace("n_factors given takes a tenth of it; ", "--factors takes a tenth of it. ")
     said = said.replace("method=Variational(callback=print) shows how it goes on.", "").strip()
     return said.replace(f"n_factors={request.factors}", f"--factors {request.factors}")
-
-
-class _Bar(NamedTuple):
-    """Where progress is shown."""
-
-    on_cycle: Callable[[Any], None] | None
-    say: Callable[[str], None]
-
-
-@contextmanager
-def _progress(quiet: bool) -> Iterator[_Bar]:
-    """On standard error, if that is a terminal; what it showed is gone when all is done."""
-    console = Terminal(stderr=True)
-    if quiet or not console.is_terminal:
-        yield _Bar(None, lambda _: None)
-        return
-    with Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-    ) as bar:
-        task = bar.add_task("begins", total=None)
-
-        def say(text: str) -> None:
-            bar.update(task, description=text)
-
-        def on_cycle(at: At | GibbsProgress) -> None:
-            if isinstance(at, GibbsProgress):
-                if at.sweep % 20 == 0:
-                    say(
-                        f"chains {at.chains[0] + 1} to {at.chains[1]}: sweep {at.sweep} of "
-                        f"{at.n_sweeps}, {at.n_factors:.1f} factors"
-                    )
-                return
-            say(
-                f"K = {at.n_factors}, cycle {at.cycle}, bound {at.lower_bound:.1f} "
-                f"(best {at.best_lower_bound:.1f})"
-            )
-
-        yield _Bar(on_cycle, say)
 
 
 def _circumstances(

@@ -9,10 +9,12 @@ import numpy as np
 
 from cuspfa._threads import one_blas_thread
 from cuspfa._types import Array
+from cuspfa.cli.by_blocks import write_by_blocks
 from cuspfa.cli.console import Terminal
 from cuspfa.cli.fitted import load_fit
-from cuspfa.cli.read import USUAL, Reading, Table, read_table
-from cuspfa.cli.scores import as_csv, check_output, law_of, matched, separator_of, write
+from cuspfa.cli.large import is_large
+from cuspfa.cli.read import USUAL, Reading, read_table
+from cuspfa.cli.scores import check_output, law_of, matched, write_values
 from cuspfa.cli.show import Page, count, show_loud
 from cuspfa.errors import InputError
 from cuspfa.posterior.base import Posterior
@@ -33,7 +35,7 @@ def write_imputed(
     seed: int,
     how: Reading = USUAL,
 ) -> None:
-    """The fit's columns of a table with their holes filled, as CSV."""
+    """The fit's columns of a table with their holes filled."""
     check_output(output, fit, data)
     if draws is not None and not 1 <= draws <= MOST_DRAWS:
         raise InputError(f"--draws must be between 1 and {MOST_DRAWS}. Got {draws} instead.")
@@ -42,6 +44,9 @@ def write_imputed(
     if seed < 0:
         raise InputError(f"--seed must be a whole number not below 0. Got {seed} instead.")
     posterior = load_fit(fit)
+    if is_large(data, None):
+        write_by_blocks(posterior, "impute", data, output, how, id=id_column, draws=draws, std=std)
+        return
     table = read_table(data, id_column=id_column, how=how)
     rows = matched(posterior, table)
     names = posterior.names or [f"x{j}" for j in range(1, rows.shape[1] + 1)]
@@ -53,11 +58,10 @@ def write_imputed(
             if std:
                 values = np.hstack([values, observed.standard_deviations()])
                 names = [*names, *(f"{name}_std" for name in names)]
-            text = as_csv(names, values, table, separator_of(output))
+            write_values(names, [values], table, output)
         else:
             drawn = _drawn(posterior, observed, draws, seed)
-            text = _stacked(names, drawn, table, separator_of(output))
-    write(text, output)
+            write_values(names, drawn, table, output, numbered=True)
     page = Page(Terminal(stderr=True))
     show_loud(page, table)
     holes = int(np.isnan(rows).sum())
@@ -85,12 +89,3 @@ def _drawn(posterior: Posterior, observed: ObservedRows, draws: int, seed: int) 
     rng = np.random.default_rng(seed)
     parameters = posterior.draw(draws, random_state=rng)
     return observed.draw(parameters, posterior.draw_means(parameters, rng), rng)
-
-
-def _stacked(names: list[str], drawn: Iterator[Array], table: Table, separator: str) -> str:
-    """One table below the other, the number of the table in the first column."""
-    texts = []
-    for number, values in enumerate(drawn, start=1):
-        text = as_csv(names, values, table, separator, first=("draw", str(number)))
-        texts.append(text if number == 1 else text.partition("\n")[2])
-    return "".join(texts)

@@ -10,15 +10,24 @@ import numpy as np
 
 from cuspfa._types import Array, BoolArray
 from cuspfa.cli.cells import column_of_numbers
-from cuspfa.cli.columns import FEWEST_COLUMNS, Chosen, LeftOut, called_an_id, parse_columns
+from cuspfa.cli.columns import (
+    FEWEST_COLUMNS,
+    Chosen,
+    LeftOut,
+    called_an_id,
+    choose,
+    parse_columns,
+)
 from cuspfa.cli.read import Table, find_column
 from cuspfa.data.arrow import is_number
+from cuspfa.data.away import rows_with_holes
 from cuspfa.data.batches import types_of
 from cuspfa.data.memory import allowed_bytes
 from cuspfa.data.moments import Moments
 from cuspfa.data.streams import HoleError, Plan, Progress, Stream, read
 from cuspfa.errors import DataError, InputError
 from cuspfa.posterior.base import Posterior
+from cuspfa.sweeps_holes import RowsInMemory
 
 COPIES = 4
 """Times its size that a file takes in memory when it is read as a whole."""
@@ -87,10 +96,8 @@ def read_large(stream: Stream, table: Table, chosen: Chosen) -> Large:
         return Large(table, chosen, stream)
     try:
         found = read(stream)
-    except HoleError:
-        if not stream.reader.again:
-            raise
-        return Large(table, chosen, stream)
+    except HoleError as error:
+        return _in_memory(rows_with_holes(stream, error), table, chosen)
     if not isinstance(found, Moments):
         assert isinstance(found, np.ndarray)
         return Large(replace(table, n_rows=len(found)), chosen, found)
@@ -106,28 +113,41 @@ def read_large(stream: Stream, table: Table, chosen: Chosen) -> Large:
     return Large(replace(table, n_rows=found.n), left, moments)
 
 
-def after_fit(large: Large, posterior: Posterior) -> Large:
-    """With the rows and holes of a stream that the library read itself.
+def _in_memory(rows: Array, table: Table, chosen: Chosen) -> Large:
+    """Rows with holes, which have to be held: their columns are looked at as those of any table."""
+    columns = [column_of_numbers(name, own) for name, own in zip(chosen.names, rows.T, strict=True)]
+    found = choose(
+        replace(table, columns=columns, n_rows=len(rows), id_position=None), chosen.names
+    )
+    left_out = chosen.left_out + found.left_out
+    found = replace(found, left_out=left_out, excluded=chosen.excluded)
+    return Large(_counted(table, len(rows), found.holes), found, found.rows)
 
-    Rows with a hole are counted in one more pass, and only if there are any.
-    """
+
+def _counted(table: Table, n: int, holes: dict[str, int]) -> Table:
+    columns = [replace(one, n_rows=n, holes=holes.get(one.name, 0)) for one in table.columns]
+    return replace(table, n_rows=n, columns=columns)
+
+
+def after_fit(large: Large, posterior: Posterior) -> Large:
+    """With the rows and holes of a stream that the library read itself."""
     stream = large.data
     if not isinstance(stream, Stream):
         return large
     n = posterior.n_rows
     lacking = (n - np.asarray(posterior.column_counts)).round().astype(int)
     holes = {name: int(k) for name, k in zip(large.chosen.names, lacking, strict=True) if k}
-    broken = 0
-    if holes:
-        broken = sum(
-            int(np.isnan(block.rows).any(axis=1).sum()) for block in stream.blocks(holes=True)
-        )
-    columns = [replace(one, n_rows=n, holes=holes.get(one.name, 0)) for one in large.table.columns]
-    return Large(
-        replace(large.table, n_rows=n, columns=columns),
-        replace(large.chosen, holes=holes, counted=(n, broken)),
-        stream,
-    )
+    broken = _rows_with_holes(stream, posterior) if holes else 0
+    chosen = replace(large.chosen, holes=holes, counted=(n, broken))
+    return Large(_counted(large.table, n, holes), chosen, stream)
+
+
+def _rows_with_holes(stream: Stream, posterior: Posterior) -> int:
+    """As the fit knows them; if it keeps no rows, in one more pass."""
+    kept = getattr(posterior, "rows", None)
+    if isinstance(kept, RowsInMemory):
+        return len(np.unique(kept.holes[0]))
+    return sum(int(np.isnan(block.rows).any(axis=1).sum()) for block in stream.blocks(holes=True))
 
 
 def _reason(name: str, kind: str, is_id: bool, *, wanted: bool) -> str:
@@ -138,10 +158,3 @@ def _reason(name: str, kind: str, is_id: bool, *, wanted: bool) -> str:
     if not wanted and kind.startswith(("int", "uint")) and called_an_id(name):
         return "names of rows: whole numbers, and called so; to keep it, name it in --columns"
     return ""
-
-
-def in_words(at: Progress) -> str:
-    """For a line that shows how far it is."""
-    of = "" if at.n_rows is None else f" of {at.n_rows:,}"
-    left = "" if at.seconds_left is None else f", {at.seconds_left:.0f} s left"
-    return f"{at.rows:,}{of} rows read, {at.rows_per_second:,.0f} a second{left}"

@@ -5,18 +5,21 @@ from __future__ import annotations
 import csv
 import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from cuspfa._packages import needed
 from cuspfa._threads import one_blas_thread
 from cuspfa._types import Array
-from cuspfa._whole_file import check_writable
+from cuspfa._whole_file import check_writable, replacing
+from cuspfa.cli.by_blocks import write_by_blocks
 from cuspfa.cli.cells import clean
 from cuspfa.cli.console import Terminal
 from cuspfa.cli.files import check_not_the_input, write_text
 from cuspfa.cli.fitted import load_fit
+from cuspfa.cli.large import is_large
 from cuspfa.cli.read import USUAL, Reading, Table, read_table
 from cuspfa.cli.show import Page, count, show_loud
 from cuspfa.errors import DataError, InputError
@@ -24,7 +27,7 @@ from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.observed import ObservedRows
 from cuspfa.posterior.predict import MarginalGaussian
 
-TABS, TEXTS = (".tsv", ".tab"), (".csv", ".txt", ".dat", "")
+TABS, TEXTS, PARQUET = (".tsv", ".tab"), (".csv", ".txt", ".dat", ""), (".parquet", ".pq")
 
 
 def write_scores(
@@ -35,11 +38,14 @@ def write_scores(
     id_column: str | None,
     how: Reading = USUAL,
 ) -> None:
-    """Scores of the rows of a table under a saved fit, as CSV."""
+    """Scores of the rows of a table under a saved fit."""
     check_output(output, fit, data)
     posterior = load_fit(fit)
     if not posterior.n_active:
         raise InputError(f"{str(fit)!r} holds a fit of no factors, so there are no scores.")
+    if is_large(data, None):
+        write_by_blocks(posterior, "transform", data, output, how, id=id_column)
+        return
     table = read_table(data, id_column=id_column, how=how)
     rows = matched(posterior, table)
     law = law_of(posterior)
@@ -47,7 +53,7 @@ def write_scores(
         holes = np.isnan(rows)
         scores = ObservedRows(law, rows).scores() if holes.any() else law.scores(rows)
     names = [f"factor{h}" for h in range(1, scores.shape[1] + 1)]
-    write(as_csv(names, scores, table, separator_of(output)), output)
+    write_values(names, [scores], table, output)
     page = Page(Terminal(stderr=True))
     show_loud(page, table)
     lacking, empty = int(holes.any(axis=1).sum()), int(holes.all(axis=1).sum())
@@ -65,32 +71,46 @@ def write_scores(
 
 
 def check_output(output: Path | None, fit: Path, data: str) -> None:
-    """A text file that can be written and is none of those that are read."""
+    """A file that can be written and is none of those that are read."""
     if output is None:
         return
     check_writable("-o", output)
     for given in (str(fit), data):
         check_not_the_input("-o", output, given)
-    if output.suffix.lower() not in TABS + TEXTS:
+    if output.suffix.lower() not in TABS + TEXTS + PARQUET:
         raise InputError(
-            f"-o: tables are written as CSV or TSV, not as {output.suffix!r}. Choose a "
-            "name that ends in .csv or .tsv."
+            f"-o: tables are written as CSV, TSV or Parquet, not as {output.suffix!r}. Choose a "
+            "name that ends in .csv, .tsv or .parquet."
         )
 
 
-def separator_of(output: Path | None) -> str:
-    """By the file's name."""
-    return "\t" if output and output.suffix.lower() in TABS else ","
+def write_values(
+    names: Sequence[str],
+    tables: Iterable[Array],
+    table: Table,
+    output: Path | None,
+    *,
+    numbered: bool = False,
+) -> None:
+    """Columns of numbers, after the names of the rows if there are any.
 
-
-def write(text: str, output: Path | None) -> None:
-    """To the file, or to standard output."""
+    Several tables come one below the other, each `numbered` in a column before all.
+    """
+    if output is not None and output.suffix.lower() in PARQUET:
+        _write_parquet(names, np.stack(list(tables)), table, output, numbered)
+        return
+    text = _as_text(names, tables, table, separator_of(output), numbered)
     if output is not None:
         write_text(output, text)
         return
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # data, not words for a terminal
     sys.stdout.write(text)
+
+
+def separator_of(output: Path | None) -> str:
+    """By the file's name."""
+    return "\t" if output and output.suffix.lower() in TABS else ","
 
 
 def law_of(posterior: Posterior) -> MarginalGaussian:
@@ -144,24 +164,37 @@ def _numbers(table: Table, places: list[int]) -> Array:
     return np.column_stack(columns)
 
 
-def as_csv(
-    names: Sequence[str],
-    values: Array,
-    table: Table,
-    separator: str,
-    first: tuple[str, str] | None = None,
+def _as_text(
+    names: Sequence[str], tables: Iterable[Array], table: Table, separator: str, numbered: bool
 ) -> str:
-    """Columns of numbers, after the names of the rows if there are any; empty for NaN.
-
-    `first` is the head of one more column before all, and what it says in every row.
-    """
     stream = io.StringIO()
     writer = csv.writer(stream, delimiter=separator, lineterminator="\n")
+    writer.writerow([*_heads(table, numbered), *names])
     ids = table.ids
-    head = [] if table.id_position is None else [table.names[table.id_position]]
-    before = [] if first is None else [first[1]]
-    writer.writerow([*([] if first is None else [first[0]]), *head, *names])
-    for number, row in enumerate(values.tolist()):
-        cells = ["" if value != value else repr(value) for value in row]
-        writer.writerow([*before, *([] if ids is None else [ids[number]]), *cells])
+    for number, values in enumerate(tables, start=1):
+        before = [number] if numbered else []
+        for place, row in enumerate(values.tolist()):
+            cells = ["" if value != value else repr(value) for value in row]
+            writer.writerow([*before, *([] if ids is None else [ids[place]]), *cells])
     return stream.getvalue()
+
+
+def _write_parquet(
+    names: Sequence[str], tables: Array, table: Table, output: Path, numbered: bool
+) -> None:
+    parquet = needed("pyarrow.parquet", "Writing Parquet", "files")
+    pyarrow = needed("pyarrow", "Writing Parquet", "files")
+    times, rows, _ = tables.shape
+    before: list[object] = [np.repeat(np.arange(1, times + 1), rows)] if numbered else []
+    before += [] if table.ids is None else [list(table.ids) * times]
+    columns = [*before, *np.ascontiguousarray(tables.reshape(times * rows, -1).T)]
+    with replacing(output) as target:
+        heads = [*_heads(table, numbered), *names]
+        parquet.write_table(
+            pyarrow.Table.from_arrays(list(map(pyarrow.array, columns)), heads), target
+        )
+
+
+def _heads(table: Table, numbered: bool) -> list[str]:
+    own = [] if table.id_position is None else [table.names[table.id_position]]
+    return [*(["draw"] if numbered else []), *own]

@@ -52,7 +52,7 @@ def bring(view: Stream | DaskRows, *, scaling: str, flat_mean: bool) -> Brought:
     try:
         found = read(view, rare) if isinstance(view, Stream) else _compute(view)
     except HoleError as error:
-        found = _with_holes(view, error)
+        found = rows_with_holes(view, error)
     if isinstance(found, np.ndarray):
         return Brought(None, found, view.names, None)
     if isinstance(found, Moments):
@@ -79,7 +79,7 @@ HOLES_HELD = 5
 """Copies of the rows that the engine for missing values holds."""
 
 
-def _with_holes(view: Stream | DaskRows, error: HoleError) -> Array:
+def rows_with_holes(view: Stream | DaskRows, error: HoleError) -> Array:
     """All rows: what is missing differs from row to row, so that no sums tell of it."""
     if isinstance(view, DaskRows):
         if view.n_rows is None:

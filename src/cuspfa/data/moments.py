@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Self
@@ -24,7 +25,9 @@ LARGEST_CHECKED = 2000
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Sufficient statistics of complete rows; those of two sets of rows add up.
+    """Sufficient statistics of complete rows; those of several sets of rows add up.
+
+    Columns that have names are found by them, whatever their order; the sum has that of the first.
 
     Attributes
     ----------
@@ -211,7 +214,7 @@ class Moments:
         ...         rows = rng.normal(size=(100, 3))
         ...         Moments.from_rows(rows).save(Path(folder) / f"{site}.moments")
         ...     parts = [Moments.load(path) for path in sorted(Path(folder).iterdir())]
-        >>> (parts[0] + parts[1]).n
+        >>> sum(parts).n
         200
         """
         moment_files.save(self.n, self.mean, self.cross_products, self.names, path)
@@ -224,11 +227,7 @@ class Moments:
     def __add__(self, other: Moments) -> Moments:
         if not isinstance(other, Moments):
             return NotImplemented
-        if len(self.mean) != len(other.mean) or self.names != other.names:
-            raise DataError(
-                "Moments of different columns cannot be added: "
-                f"{self.names or len(self.mean)} and {other.names or len(other.mean)}."
-            )
+        other = other._in_order_of(self)
         n = self.n + other.n
         shift = other.mean - self.mean
         between = np.outer(shift, shift * (self.n * other.n / n))
@@ -238,6 +237,37 @@ class Moments:
             self.cross_products + other.cross_products + between,
             self.names,
         )
+
+    def __radd__(self, other: Any) -> Moments:
+        """For `sum`, which begins at 0."""
+        return self if type(other) is int and other == 0 else NotImplemented
+
+    def _in_order_of(self, first: Moments) -> Moments:
+        """The same columns, as `first` has them."""
+        if self.names == first.names and len(self.mean) == len(first.mean):
+            return self
+        if self.names is None or first.names is None or set(self.names) != set(first.names):
+            raise DataError(f"Moments of different columns cannot be added: {_apart(first, self)}.")
+        places = {name: place for place, name in enumerate(self.names)}
+        order = np.array([places[name] for name in first.names])
+        cross = self.cross_products[np.ix_(order, order)]
+        return Moments(self.n, self.mean[order], cross, first.names)
+
+
+def _apart(first: Moments, second: Moments) -> str:
+    """What makes their columns differ, in a few words."""
+    if first.names is None or second.names is None:
+        named = ["without names" if one.names is None else "with names" for one in (first, second)]
+        sizes = len(first.mean), len(second.mean)
+        return f"{sizes[0]} {named[0]} and {sizes[1]} {named[1]}"
+    first_alone = [name for name in first.names if name not in set(second.names)]
+    second_alone = [name for name in second.names if name not in set(first.names)]
+    told = [
+        f"{which} alone has {reprlib.repr(alone)}"
+        for which, alone in (("the first", first_alone), ("the second", second_alone))
+        if alone
+    ]
+    return ", ".join(told)
 
 
 def _names(names: Any, p: int) -> list[str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from cuspfa._checks import must_be, one_of
+from cuspfa._checks import generator, must_be, one_of
 from cuspfa._types import Array, Indices, RandomState
 from cuspfa.data.checks import check_columns
 from cuspfa.posterior.axes import on_axes
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from cuspfa.posterior.origin import Origin
     from cuspfa.posterior.summary import Summary
 
-QUANTITIES = ("covariance", "correlation", "communality", "noise_variance", "variance_share")
+MATRICES, VECTORS = ("covariance", "correlation"), ("communality", "noise_variance")
+QUANTITIES = (*MATRICES, *VECTORS, "mean", "variance_share")
 EVERY = 1 << 40
 BLOCK = 1 << 23
 """Numbers of a block of entries by draws: 64 MB."""
@@ -395,9 +396,10 @@ class Posterior(ABC):
 
         Parameters
         ----------
-        quantity : {"covariance", "correlation", "communality", "noise_variance", "variance_share"}
-            Matrices (p, p); communalities and noise variances (p,); shares of variance (K,), those
-            of the factors on principal axes of the correlation scale, strongest first.
+        quantity : str
+            "covariance" or "correlation", (p, p); "communality", "noise_variance" or "mean", the
+            means of the columns, (p,); "variance_share", (K,), the shares of the factors on
+            principal axes of the correlation scale, strongest first.
         prob : float, default=0.95
             Probability of the interval.
         columns : None, or names, indices, slice or mask of some columns
@@ -423,16 +425,19 @@ class Posterior(ABC):
         (3, 3)
         """
         one_of("quantity", quantity, QUANTITIES)
-        at = tails(prob)
+        at, rng = tails(prob), generator(random_state)
         if draws is None:
-            draws = self.draw(n_draws, random_state=random_state)
+            draws = self.draw(n_draws, random_state=rng)
         if quantity == "variance_share":
             shares = draws.variance_share[:, : self.n_shown(draws)]
             return Interval(*np.quantile(shares, at, axis=0))
         chosen: Indices | slice = slice(None)
         if columns is not None:
             chosen = check_columns(columns, len(self.noise_variance), self.names)
-        if quantity in ("communality", "noise_variance"):
+        if quantity == "mean":
+            means = self.draw_means(draws, rng)
+            return Interval(*np.quantile(means[:, chosen], at, axis=0))
+        if quantity in VECTORS:
             return Interval(*np.quantile(getattr(draws, quantity)[:, chosen], at, axis=0))
         return _matrix_interval(draws.only(chosen), quantity == "correlation", at)
 
