@@ -10,10 +10,11 @@ import numpy as np
 from cuspfa._checks import generator
 from cuspfa._types import Array
 from cuspfa.errors import DataError
-from cuspfa.posterior.adequacy import bartlett, kmo, omega_total, rmsea, srmr
+from cuspfa.posterior.adequacy import bartlett, kmo, rmsea, srmr
 from cuspfa.posterior.axes import principal_axes
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.draws import Draws
+from cuspfa.posterior.reliability import omega_total
 from cuspfa.posterior.retention import minimum_average_partial, parallel_analysis
 
 QUICK, WIDE = 60, 400

@@ -14,7 +14,7 @@ from scipy.optimize import linear_sum_assignment
 from cuspfa._checks import generator, must_be, one_of, positive, whole
 from cuspfa._types import Array, Indices, RandomState
 from cuspfa.errors import DataError
-from cuspfa.posterior.adequacy import correlation_matrix, loading_matrix
+from cuspfa.posterior.given_matrices import correlation_matrix, loading_matrix
 
 # --- parallel analysis ---
 

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cuspfa._types import Array
-from cuspfa.posterior.adequacy import determinacy
 from cuspfa.posterior.base import Interval, Posterior
 from cuspfa.posterior.draws import Draws
 from cuspfa.posterior.labels import short_names, width
@@ -21,6 +20,7 @@ from cuspfa.posterior.measures import (
     largest_residuals,
     other_rules,
 )
+from cuspfa.posterior.reliability import determinacy
 
 FORMAT, VERSION = "cuspfa-summary", 1
 MIN_SHARE = 0.03
