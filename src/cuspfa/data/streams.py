@@ -280,10 +280,11 @@ def check_block(block: Block, names: list[str] | None, holes: bool = False) -> N
         return  # a sum too large for a number, of values that are not
     row, column = (int(one) for one in np.argwhere(wrong)[0])
     missing = bool(np.isnan(block.rows[row, column]))
-    kind = HoleError if missing else DataError
+    kind, what = (HoleError, "NaN") if missing else (DataError, "infinity")
+    advice = "fill the holes" if missing else "put right what made them"
     raise kind(
-        f"{block.place}: {column_label(column, names)} has {'NaN' if missing else 'infinity'} in "
-        f"row {block.first + row}, counted from 0. Drop such rows or columns, or fill the holes."
+        f"{block.place}: {column_label(column, names)} has {what} in row {block.first + row}, "
+        f"counted from 0. Drop such rows or columns, or {advice}."
     )
 
 
