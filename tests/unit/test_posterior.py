@@ -187,6 +187,8 @@ def test_intervals_of_some_columns():
         ({"quantity": "covariance", "prob": 0}, "prob must be between 0 and 1"),
         ({"quantity": "covariance", "prob": "0.9"}, "prob must be a number"),
         ({"quantity": "covariance", "columns": ["zz"]}, "zz"),
+        ({"quantity": "covariance", "draws": draws.loadings}, "draws must be None or what post"),
+        ({"quantity": "mean", "draws": draws.only([0, 1])}, "of the posterior's 9 variables"),
     ):
         with pytest.raises(InputError, match=message):
             POSTERIOR.interval(**wrong)

@@ -8,9 +8,8 @@ import numpy as np
 
 from cuspfa._checks import must_be, whole
 from cuspfa._types import Array, Indices, RandomState
-from cuspfa.errors import InputError
 from cuspfa.posterior.base import Posterior
-from cuspfa.posterior.draws import Draws
+from cuspfa.posterior.draws import Draws, check_draws
 
 N_DRAWS, FEWEST = 1000, 200
 """Draws behind intervals, as in a summary; of very many loadings fewer, but no fewer than these."""
@@ -33,15 +32,7 @@ def make_draws(
         size = len(posterior.noise_variance) * max(posterior.n_active, 1)
         number = max(FEWEST, min(N_DRAWS, NUMBERS // size)) if n_draws is None else n_draws
         return posterior.draw(number, random_state=random_state)
-    if not isinstance(draws, Draws):
-        raise must_be("draws", "None or what posterior.draw returns", type(draws).__name__)
-    p = len(posterior.noise_variance)
-    if draws.noise_variance.shape[1] != p:
-        raise InputError(
-            f"draws must be of the posterior's {p} variables. Got draws of "
-            f"{draws.noise_variance.shape[1]} instead."
-        )
-    return draws
+    return check_draws(draws, len(posterior.noise_variance))
 
 
 def grouped_order(loadings: Array) -> tuple[Indices, Indices]:

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from cuspfa._checks import generator, must_be, one_of, whole
+from cuspfa._checks import generator, one_of, whole
 from cuspfa._types import Array, BoolArray, Indices, RandomState
 from cuspfa.data.checks import check_columns, check_rows
 from cuspfa.data.names import check_same_width
 from cuspfa.data.patterns import HoleRows
-from cuspfa.errors import InputError
 from cuspfa.posterior.alignment import CHUNK, align_draws, standard_loadings
 from cuspfa.posterior.axes import on_axes
-from cuspfa.posterior.draws import Draws
+from cuspfa.posterior.draws import Draws, check_draws
 from cuspfa.posterior.quantiles import sorted_quantiles, tails
 from cuspfa.rotation import RotatedLoadings, Rotation, as_rotation
 from cuspfa.sweeps_holes import draw_scores
@@ -276,14 +275,7 @@ def align(
     way = by or ("procrustes" if settings is None else "rotation")
     if draws is None:
         draws = posterior.draw(n_draws, random_state=random_state)
-    elif not isinstance(draws, Draws):
-        raise must_be("draws", "None or what posterior.draw returns", type(draws).__name__)
-    p = len(posterior.noise_variance)
-    if draws.noise_variance.shape[1] != p:
-        raise InputError(
-            f"draws must be of the posterior's {p} variables. Got draws of "
-            f"{draws.noise_variance.shape[1]} instead."
-        )
+    check_draws(draws, len(posterior.noise_variance))
     solution = posterior.solution if own else on_axes(posterior.standard_loadings, settings)
     turned = align_draws(draws, solution, settings if way == "rotation" else None, way)
     return AlignedDraws(draws, solution, *turned, column_names(posterior), posterior.mean)

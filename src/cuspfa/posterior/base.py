@@ -17,7 +17,7 @@ from cuspfa._checks import generator, must_be, one_of
 from cuspfa._types import Array, Indices, RandomState
 from cuspfa.data.checks import check_columns
 from cuspfa.posterior.axes import on_axes
-from cuspfa.posterior.draws import Draws
+from cuspfa.posterior.draws import Draws, check_draws
 from cuspfa.posterior.quantiles import sorted_quantiles, tails
 from cuspfa.posterior.record import FitRecord
 from cuspfa.rotation import RotatedLoadings, Rotation
@@ -428,6 +428,7 @@ class Posterior(ABC):
         at, rng = tails(prob), generator(random_state)
         if draws is None:
             draws = self.draw(n_draws, random_state=rng)
+        check_draws(draws, len(self.noise_variance))
         if quantity == "variance_share":
             shares = draws.variance_share[:, : self.n_shown(draws)]
             return Interval(*np.quantile(shares, at, axis=0))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from cuspfa._checks import whole
+from cuspfa._checks import must_be, whole
 from cuspfa._types import Array, BoolArray, Indices
+from cuspfa.errors import InputError
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,3 +101,15 @@ def correlation_mse(draws: Draws, sample_correlation: Array) -> float:
         for part in draws.batches()
     )
     return total / (len(draws) * len(target))
+
+
+def check_draws(draws: Any, p: int) -> Draws:
+    """Draws that somebody gave, of p variables."""
+    if not isinstance(draws, Draws):
+        raise must_be("draws", "None or what posterior.draw returns", type(draws).__name__)
+    if draws.noise_variance.shape[1] != p:
+        raise InputError(
+            f"draws must be of the posterior's {p} variables. Got draws of "
+            f"{draws.noise_variance.shape[1]} instead."
+        )
+    return draws

@@ -14,9 +14,8 @@ import numpy as np
 
 from cuspfa._types import Array, BoolArray, Indices
 from cuspfa.data.patterns import Block, HoleRows, packed, score_covariances
-from cuspfa.errors import DataError
 from cuspfa.posterior.draws import Draws
-from cuspfa.posterior.predict import LOG_2PI, MarginalGaussian
+from cuspfa.posterior.predict import LOG_2PI, MarginalGaussian, check_scores
 from cuspfa.sweeps_holes import draw_scores
 
 
@@ -67,13 +66,7 @@ class ObservedRows:
         result = np.zeros((len(self.given), len(self.law.components)))
         for part in self._parts():
             result[part.at] = part.scores
-        lost = ~np.isfinite(result).all(axis=1)
-        if lost.any():
-            raise DataError(
-                f"row {int(np.argmax(lost))} holds values so large that its scores overflow. Look "
-                "at its values, and rescale the data if they are meant."
-            )
-        return result
+        return check_scores(result)
 
     def score_covariances(self) -> Array:
         """Covariance of η given y, of each row, (n, K, K)."""

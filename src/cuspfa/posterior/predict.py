@@ -66,13 +66,7 @@ class MarginalGaussian:
             else:
                 blocks = [(block - self.mean) @ self._score_weights for block in row_blocks(rows)]
                 result = np.concatenate(blocks) if blocks else np.zeros((0, len(self.components)))
-        lost = ~np.isfinite(result).all(axis=1)
-        if lost.any():
-            raise DataError(
-                f"row {int(np.argmax(lost))} holds values so large that its scores overflow. Look "
-                "at its values, and rescale the data if they are meant."
-            )
-        return result
+        return check_scores(result)
 
     def log_density(self, rows: Any) -> Array:
         """The log of N(y; m, CᵀC + Ψ) of each row, (n,)."""
@@ -112,3 +106,14 @@ class MarginalGaussian:
         scores = rng.standard_normal((size, len(self.components)))
         noise = rng.standard_normal((size, len(self.mean))) * np.sqrt(self.noise_variance)
         return np.asarray(self.mean + scores @ self.components + noise)
+
+
+def check_scores(scores: Array) -> Array:
+    """Scores of each row, all of them numbers."""
+    lost = ~np.isfinite(scores).all(axis=1)
+    if lost.any():
+        raise DataError(
+            f"row {int(np.argmax(lost))} holds values so large that its scores overflow. Look at "
+            "its values, and rescale the data if they are meant."
+        )
+    return scores

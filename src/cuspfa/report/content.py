@@ -11,7 +11,7 @@ from cuspfa._types import Array, Indices
 from cuspfa.errors import InputError
 from cuspfa.posterior.aligned import AlignedDraws, Item, LoadingTable
 from cuspfa.posterior.base import Interval, Posterior
-from cuspfa.posterior.draws import Draws
+from cuspfa.posterior.draws import Draws, check_draws
 from cuspfa.posterior.origin import Origin
 from cuspfa.posterior.record import FitRecord
 from cuspfa.posterior.summary import MIN_SHARE, Summary, column_names, summarise
@@ -149,6 +149,7 @@ def gather(posterior: Posterior, draws: Draws | None = None, scores: Any = None)
     """The content of a report; draws are made, the same every time, unless they are given."""
     if draws is None:
         draws = posterior.draw(number_of_draws(posterior), random_state=0)
+    check_draws(draws, len(posterior.noise_variance))
     summary = summarise(posterior, draws)
     names = column_names(posterior)
     shown = _shown(posterior.solution.loadings)
