@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import io
 import os
 import re
@@ -213,7 +214,7 @@ def door_results(table, rows, recipe):
         assert np.array_equal(np.asarray(filled, float)[there], rows[there]), "a value changed"
         _finite("draws of missing values", model.impute(table, n_draws=2, random_state=0))
     posterior = model.posterior_
-    for quantity in ("covariance", "correlation", "communality", "noise_variance"):
+    for quantity in ("covariance", "correlation", "communality", "noise_variance", "mean"):
         low, high = posterior.interval(quantity, n_draws=30)
         _finite(quantity, low, high)
         assert np.all(low <= high)
@@ -248,6 +249,9 @@ def door_files(table, rows, recipe):
         assert os.listdir(folder) == ["fit.cuspfa"]
     assert np.array_equal(again.covariance, model.posterior_.covariance)
     assert again.names == model.posterior_.names
+    loaded = CuspFactorAnalysis.from_posterior(again)
+    assert np.array_equal(loaded.transform(table), model.transform(table))
+    assert np.array_equal(loaded.score_samples(table), model.score_samples(table))
 
 
 def door_new_rows(table, rows, recipe):
@@ -277,7 +281,7 @@ def _ordinary(p: int) -> CuspFactorAnalysis:
 def door_moments(table, rows, recipe):
     """Sufficient statistics, and a fit to them."""
     moments = Moments.from_rows(table)
-    both = moments + moments
+    both = sum([moments, moments])
     assert both.n == 2 * moments.n
     _finite("moments", both.mean, both.cross_products)
     model = CuspFactorAnalysis().fit_moments(moments)
@@ -368,6 +372,38 @@ def door_program(table, rows, recipe):
             assert not target.exists()
 
 
+def door_program_rows(table, rows, recipe):
+    """`cuspfa scores` and `impute` of the table as a file or a folder: all of it or nothing."""
+    model = _ordinary(recipe.p)
+    frame = table if isinstance(table, pd.DataFrame) else pd.DataFrame(rows)
+    frame = frame.set_axis([f"c{j}" for j in range(frame.shape[1])], axis=1)
+    names = [f"c{j}" for j in range(model.n_features_in_)]
+    rng = np.random.default_rng(recipe.seed)
+    with tempfile.TemporaryDirectory() as place:
+        fit, data, target = (Path(place) / name for name in ("fit", "data", "target"))
+        dataclasses.replace(model.posterior_, names=names).save(fit)
+        for folder in (data, target):
+            folder.mkdir()
+        frame.to_csv(data / "a.csv", index=False)
+        output = target / f"out.{rng.choice(['csv', 'tsv', 'parquet'])}"
+        given = data if rng.random() < 0.5 else data / "a.csv"
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = run(
+                [str(rng.choice(["scores", "impute"])), str(fit), str(given), "-o", str(output)]
+            )
+        assert code in (0, 2), f"exit code {code}: {err.getvalue()[-1500:]}"
+        assert "Traceback" not in err.getvalue() + out.getvalue(), err.getvalue()[-1500:]
+        assert err.getvalue().strip(), f"exit code {code} without a word"
+        assert os.listdir(target) == ([output.name] if code == 0 else [])
+        if code:
+            return
+        read = {".csv": pd.read_csv, ".parquet": pd.read_parquet}.get(output.suffix)
+        found = read(output) if read else pd.read_csv(output, sep="\t")
+        assert len(found) == recipe.n
+        _finite("what was written", found)
+
+
 def door_stream(table, rows, recipe):
     """The same numbers in blocks: a file, batches, a program that reads a folder."""
     blocks = [np.array(rows[i : i + 7]) for i in range(0, max(len(rows), 1), 7)]
@@ -432,7 +468,9 @@ DOORS = {
 TAKES_ANY_GOOD = ("estimator", "settings", "results", "files")
 SHARES = {
     **dict.fromkeys(DOORS, 1),
-    **dict.fromkeys(("gibbs", "files", "moments", "matrices", "stream", "written"), 2),
+    **dict.fromkeys(
+        ("gibbs", "files", "moments", "matrices", "stream", "written", "program_rows"), 2
+    ),
     **dict.fromkeys(("settings", "results", "new_rows", "program"), 4),
     "estimator": 8,
 }
