@@ -55,7 +55,7 @@ def tell(
     tell apart would be needed to explain their correlations.
     """
     number = _found(model, method) if n_factors is None else _given(model, prior, n_factors)
-    number = _crowded(model) if crowded else number
+    number = _crowded(model, method) if crowded else number
     ending = None if model.converged_ else _ending(model.status_, method)
     parts = [part for part in (concern, number, ending) if part is not None]
     model.posterior_ = replace(model.posterior_, origin=_origin(model, parts))
@@ -126,24 +126,29 @@ def _found(model: CuspFactorAnalysis, method: Variational | Gibbs) -> str | None
             return None
         return (
             f"As many factors were found as n_terms={most} columns allow, and more may be there. "
-            f"Raise n_terms: method=Gibbs(n_terms={2 * most}), or leave it None."
+            f"Raise n_terms: {_with(method, n_terms=2 * most)}, or leave it None."
         )
     most = method.max_factors
     if not most or model.n_factors_ != most:
         return None
     return (
         f"As many factors were found as max_factors={most} allows, and more may be there. Raise "
-        f"max_factors: method=Variational(max_factors={2 * most}), or leave it None; if this "
+        f"max_factors: {_with(method, max_factors=2 * most)}, or leave it None; if this "
         f"number is what you want, say n_factors={most} instead."
     )
 
 
-def _crowded(model: CuspFactorAnalysis) -> str:
+def _with(method: Variational | Gibbs, **settings: int) -> str:
+    """The engine with these settings changed and all others as they are, to be typed."""
+    return f"method={clone(method).set_params(callback=None, **settings)!r}"
+
+
+def _crowded(model: CuspFactorAnalysis, method: Variational | Gibbs) -> str:
     k, p = model.n_factors_, model.n_features_in_
     return (
         f"{k} factor(s) leave correlation unexplained, but no more than {k} can be told apart by "
         f"{p} columns (Ledermann's bound). To have more all the same, say so: "
-        f"method=Variational(max_factors={k + 1})."
+        f"{_with(method, max_factors=k + 1)}."
     )
 
 
@@ -171,14 +176,14 @@ def _ending(status: str, method: Variational | Gibbs) -> str:
         status = f"{status[0].upper()}{status[1:]}."
         if status.startswith("Out of time"):
             return f"{status} To draw them all, raise max_time={method.max_time} or leave it out."
-        longer = f"method=Gibbs(n_draws={method.n_draws}, thin={4 * method.thin})"
-        if method.n_draws < FEW:  # thinning alone does not make these enough
-            longer = f"method=Gibbs(n_draws={Gibbs().n_draws}, thin={method.thin})"
-        return f"{status} To draw longer chains: {longer}."
+        few = method.n_draws < FEW  # thinning alone does not make these enough
+        longer = {"n_draws": Gibbs().n_draws} if few else {"thin": 4 * method.thin}
+        ((name, value),) = longer.items()
+        return f"{status} For longer chains, {name}={value}: {_with(method, **longer)}."
     if status != Status.MAX_ITER.value:
         return f"{status.capitalize()}."
     return (
         f"Not converged: the fit stopped at max_iter={method.max_iter} cycles. To go on, raise "
-        f"max_iter: method=Variational(max_iter={2 * method.max_iter}); or be content with less, "
+        f"max_iter: {_with(method, max_iter=2 * method.max_iter)}; or be content with less, "
         f"by a tol above {method.tol:g}."
     )

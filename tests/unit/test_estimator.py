@@ -360,7 +360,9 @@ def test_search_keeps_the_curve():
 
 
 def test_a_run_that_does_not_converge_says_so():
-    said = r"stopped at max_iter=2 cycles.*raise max_iter: method=Variational\(max_iter=4\)"
+    said = (
+        r"stopped at max_iter=2 cycles.*raise max_iter: method=Variational\(max_iter=4, tol=1e-09\)"
+    )
     with pytest.warns(ConvergenceWarning, match=said) as caught:
         model = fit(n_factors=2, method=Variational(max_iter=2, tol=1e-9))
     assert not model.converged_

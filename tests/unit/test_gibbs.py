@@ -21,6 +21,7 @@ from cuspfa import (
     Gibbs,
     InverseGammaSlab,
     LearnedSlab,
+    _remarks,
     datasets,
 )
 from cuspfa.errors import ConvergenceWarning, CuspWarning, FileError, InputError
@@ -352,8 +353,15 @@ def test_time_and_interruption_leave_what_was_drawn(rows):
 
 def test_chains_that_have_not_met_are_a_warning(rows):
     few = Gibbs(n_draws=4, n_chains=2, burn_in=0, thin=1)
-    with pytest.warns(ConvergenceWarning, match="To draw longer chains: method=Gibbs"):
+    with pytest.warns(ConvergenceWarning, match="For longer chains, n_draws=500: method=Gibbs"):
         CuspFactorAnalysis(method=few, random_state=0).fit(rows)
+
+
+def test_advice_keeps_the_other_settings():
+    odd = Gibbs(n_draws=100, n_chains=3, burn_in=0, thin=1, callback=print)
+    said = _remarks._ending("chains have not met", odd)
+    advice = eval(said.partition("method=")[2].removesuffix("."), {"Gibbs": Gibbs})
+    assert advice.get_params() == {**odd.get_params(), "thin": 4, "callback": None}
 
 
 @pytest.mark.parametrize("n_chains", [1, 4])
@@ -366,7 +374,7 @@ def test_few_draws_are_no_warning_of_numpy(rows, n_draws, n_chains):
         assert np.isnan(model.posterior_.diagnostics.worst_r_hat) == (n_draws < 4)
         assert str(model.posterior_.summary())
     assert [one.category for one in caught] == [ConvergenceWarning]
-    assert "method=Gibbs(n_draws=500, thin=1)" in str(caught[0].message)
+    assert "For longer chains, n_draws=500: method=Gibbs(" in str(caught[0].message)
 
 
 @pytest.mark.parametrize("init", ["variational", "random"])
