@@ -12,7 +12,7 @@ from sklearn.base import clone
 from cuspfa._warn import warn
 from cuspfa.errors import ConvergenceWarning, CuspWarning
 from cuspfa.gibbs.method import Gibbs
-from cuspfa.posterior.origin import Origin, versions
+from cuspfa.posterior.origin import FACTORS, SEED, STANDARDISED, Origin, versions
 from cuspfa.posterior.summary import DEAD
 from cuspfa.prior import CuspPrior
 from cuspfa.rotation import as_rotation
@@ -80,10 +80,10 @@ def _origin(model: CuspFactorAnalysis, warnings: list[str]) -> Origin:
         data="",
         remarks=[],
         settings=[
-            ("number of factors", "found" if model.n_factors == "auto" else str(model.n_factors)),
-            ("standardised columns", "yes" if model.standardize else "no"),
+            (FACTORS, "found" if model.n_factors == "auto" else str(model.n_factors)),
+            (STANDARDISED, "yes" if model.standardize else "no"),
             ("rotation", "none (principal axes)" if rotation is None else rotation.method),
-            ("seed", said),
+            (SEED, said),
         ],
         command="",
         python="\n".join(

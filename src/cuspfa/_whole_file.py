@@ -43,6 +43,21 @@ def check_writable(option: str, path: Path) -> None:
         raise InputError(f"{option}: no permission to write in {str(parent)!r}.")
 
 
+def check_not_read(option: str, output: Path, given: Path) -> None:
+    """Nobody means to replace data by what comes of them, or to put it among them."""
+    if not given.exists():
+        return
+    if output.exists() and output.samefile(given):
+        raise InputError(
+            f"{option}: {str(given)!r} is read, and would be lost. Choose another name."
+        )
+    if given.is_dir() and output.resolve().is_relative_to(given.resolve()):
+        raise InputError(
+            f"{option}: {str(output)!r} would lie among the files of {str(given)!r}, which are "
+            "read. Choose another folder."
+        )
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A file to write to, which takes the place of `path` when all is written.

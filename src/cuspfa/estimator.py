@@ -256,8 +256,9 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
         """A fitted model of a posterior, such as one that `cuspfa.load` has read.
 
         It answers all that the model answered which made the posterior: scores, densities, filled
-        rows. Engine and rotation are the posterior's; the other parameters of the fit are not
-        known, and stand at their defaults: set them before it is fitted again.
+        rows. Its parameters are those of that fit as far as they are known: number of factors,
+        prior, scaling, rotation and seed. Settings of the engine (`Variational(tol=…)`,
+        `Gibbs(n_draws=…)`) are not kept; set them before it is fitted again.
 
         Parameters
         ----------
@@ -288,7 +289,12 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
             )
         if posterior.record is None:
             raise must_be("posterior", "of a fit, with its record", "one without")
-        model = cls(method=posterior.record.method, rotation=posterior.rotation)
+        known = posterior.origin.parameters if posterior.origin is not None else {}
+        model = cls(method=posterior.record.method, rotation=posterior.rotation, **known)
+        usual = default_prior(ENGINES[posterior.record.method]())
+        # Which may have been changed a little for a column of few values.
+        if replace(posterior.prior, noise_shape=usual.noise_shape) != usual:
+            model.prior = posterior.prior
         model._store(posterior)
         return model
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -14,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from cuspfa._checks import must_be, one_of
 from cuspfa._packages import needed
 from cuspfa._types import Array
-from cuspfa._whole_file import as_path, check_writable, replacing
+from cuspfa._whole_file import as_path, check_not_read, check_writable, replacing
 from cuspfa.data.batches import names_columns
 from cuspfa.data.names import check_same_names, check_same_width
 from cuspfa.data.streams import Stream
@@ -22,7 +21,7 @@ from cuspfa.errors import InputError
 from cuspfa.estimator import CuspFactorAnalysis
 
 WHAT = ("transform", "score_samples", "impute")
-SUFFIXES = (".parquet", ".pq", ".csv")
+SUFFIXES = (".parquet", ".pq", ".csv", ".tsv")
 
 
 def write_rows(model: CuspFactorAnalysis, what: str, data: Any, path: Any) -> int:
@@ -41,7 +40,7 @@ def write_rows(model: CuspFactorAnalysis, what: str, data: Any, path: Any) -> in
         Rows with the columns of the fit; other columns of files are left alone. Missing values
         may be there.
     path : str or os.PathLike
-        The file to write, .parquet or .csv. Its rows are in the order of the data.
+        The file to write, .parquet, .csv or .tsv. Its rows are in the order of the data.
 
     Returns
     -------
@@ -61,12 +60,27 @@ def write_rows(model: CuspFactorAnalysis, what: str, data: Any, path: Any) -> in
     ...     write_rows(model, "transform", Path(folder) / "rows.npy", Path(folder) / "s.parquet")
     2000
     """
+    return write_blocks(model, what, data, path).rows
+
+
+class Written(NamedTuple):
+    """Rows that were written."""
+
+    rows: int
+    lacking: int
+    """Of these, with missing values."""
+    empty: int
+    """Of these, without any value."""
+
+
+def write_blocks(model: CuspFactorAnalysis, what: str, data: Any, path: Any) -> Written:
+    """What `write_rows` does, with more to tell of it."""
     if not isinstance(model, CuspFactorAnalysis):
         raise must_be("model", "a CuspFactorAnalysis", type(model).__name__)
     check_is_fitted(model)
     one_of("what", what, WHAT)
-    target = _target(path, data)
     stream = _stream(model, data)
+    target = _target(path, stream)
     names = {
         "transform": [str(name) for name in model.get_feature_names_out()],
         "score_samples": ["log_density"],
@@ -74,22 +88,23 @@ def write_rows(model: CuspFactorAnalysis, what: str, data: Any, path: Any) -> in
     }[what]
     if not names:
         raise InputError("the model has no factors, so there are no scores.")
-    call, rows = getattr(model, what), 0
+    call, counts = getattr(model, what), np.zeros(3, dtype=int)
     with replacing(target) as temporary, _writer(temporary, target.suffix, names) as write:
         for block in stream.blocks(holes=True):
             found = np.asarray(call(_named(block.rows, stream.names)), dtype=float)
             write(found.reshape(len(found), -1))
-            rows += len(found)
-    return rows
+            holes = np.isnan(block.rows)
+            counts += [len(found), holes.any(axis=1).sum(), holes.all(axis=1).sum()]
+    return Written(*counts.tolist())
 
 
-def _target(path: Any, data: Any) -> Path:
+def _target(path: Any, stream: Stream) -> Path:
     target = as_path(path)
     if target.suffix.lower() not in SUFFIXES:
         raise must_be("path", f"a name that ends in {', '.join(SUFFIXES)}", str(target))
     check_writable("path", target)
-    if isinstance(data, (str, os.PathLike)) and target.exists() and target.samefile(data):
-        raise InputError(f"path: {str(target)!r} is read, and would be lost. Choose another name.")
+    for given in stream.paths:
+        check_not_read("path", target, given)
     return target
 
 
@@ -120,8 +135,10 @@ def _writer(path: Path, suffix: str, names: list[str]) -> Iterator[Any]:
     """A function that appends rows."""
     pyarrow = needed("pyarrow", "Writing by blocks", "files")
     schema = pyarrow.schema([(name, "float64") for name in names])
-    if suffix.lower() == ".csv":
-        opened = needed("pyarrow.csv", "Writing CSV", "files").CSVWriter(path, schema)
+    if suffix.lower() in (".csv", ".tsv"):
+        text = needed("pyarrow.csv", "Writing CSV", "files")
+        between = text.WriteOptions(delimiter="\t" if suffix.lower() == ".tsv" else ",")
+        opened = text.CSVWriter(path, schema, write_options=between)
     else:
         opened = needed("pyarrow.parquet", "Writing Parquet", "files").ParquetWriter(path, schema)
 

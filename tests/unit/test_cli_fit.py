@@ -16,6 +16,7 @@ from typing import get_args
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet
 import pytest
 from rich.cells import cell_len
 
@@ -576,11 +577,80 @@ def test_parquet_says_what_csv_says(cuspfa, words):
     )
 
 
+def test_names_of_rows_in_parquet(cuspfa):
+    rows = answers().tolist()
+    for number, (ids, kept) in enumerate(
+        [
+            (["7", "12", "-3"], [7, 12, -3]),
+            (["007", "12", "1"], ["007", "12", "1"]),
+            (["a", "", "b"], ["a", None, "b"]),
+        ]
+    ):
+        full = [*ids, *(str(i) for i in range(100, 157))]
+        data = write(
+            f"d{number}.csv",
+            ["who", *"abcdefgh"],
+            [[i, *r] for i, r in zip(full, rows, strict=True)],
+        )
+        assert cuspfa("fit", data, "--id", "who", "-o", "fit.cusp", "--quiet")[0] == 0
+        assert cuspfa("scores", "fit.cusp", data, "--id", "who", "-o", "s.parquet")[0] == 0
+        assert pyarrow.parquet.read_table("s.parquet")["who"].to_pylist()[:3] == kept
+
+
+@pytest.mark.parametrize(
+    ("head", "words", "name"),
+    [
+        ("a", ["impute", "--id", "a"], "a"),
+        ("factor1", ["scores", "--id", "factor1"], "factor1"),
+        ("draw", ["impute", "--id", "draw", "--draws", "2"], "draw"),
+        ("a_std", ["impute", "--id", "a_std", "--std"], "a_std"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_no_two_columns_are_called_the_same(cuspfa, plain_csv, head, words, name, kind):
+    assert cuspfa("fit", plain_csv, "-o", "fit.cusp", "--quiet")[0] == 0
+    data = plain_csv
+    if head != "a":
+        rows = [[i, *row] for i, row in enumerate(answers().tolist())]
+        data = write("data.csv", [head, *"abcdefgh"], rows)
+    code, _, err = cuspfa(words[0], "fit.cusp", data, *words[1:], "-o", f"out.{kind}")
+    assert code == 2
+    assert f"would be called '{name}'" in err
+    assert not Path(f"out.{kind}").exists()
+
+
+@pytest.mark.parametrize("command", ["scores", "impute"])
+def test_codes_among_new_rows_are_told(cuspfa, plain_csv, command):
+    assert cuspfa("fit", plain_csv, "-o", "fit.cusp", "--quiet")[0] == 0
+    rows = answers()
+    rows[[3, 9, 20, 31], 2] = -999
+    data = write("coded.csv", "abcdefgh", rows.tolist())
+    code, _, err = cuspfa(command, "fit.cusp", data)
+    assert code == 0
+    assert "Warning: -999 occurs 4 times" in " ".join(err.split())
+    assert "Warning" not in cuspfa(command, "fit.cusp", data, "--missing", "-999")[2]
+
+
+def test_standard_output_that_is_closed(plain_csv):
+    done = subprocess.run(
+        ["sh", "-c", f"{sys.executable} -m cuspfa info nothing.cusp >&-"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert "defect" not in done.stderr
+    done = subprocess.run(
+        ["sh", "-c", f"{sys.executable} -m cuspfa fit answers.csv -o fit.cusp >&-"],
+        capture_output=True,
+        text=True,
+        cwd=plain_csv.parent,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_what_impute_refuses(cuspfa, plain_csv):
     assert cuspfa("fit", plain_csv, "-o", "fit.cusp", "--quiet")[0] == 0
-    assert cuspfa("impute", "fit.cusp", plain_csv)[2].startswith(
-        "No missing values in no rows filled"
-    )
+    assert cuspfa("impute", "fit.cusp", plain_csv)[2].startswith("No value is missing.")
     write("some.csv", "abc", answers()[:, :3].tolist())
     for words, message in [
         (["fit.cusp", "some.csv"], "has no column 'd', 'e', 'f', 'g', 'h', which the fit needs"),

@@ -159,12 +159,16 @@ def test_rows_of_a_folder(what, kind, frame, tmp_path, capsys, monkeypatch):
     (tmp_path / "answers").mkdir()
     for name, part in (("a", broken[:500]), ("b", broken[500:])):
         part.to_parquet(f"answers/{name}.parquet")
+    (tmp_path / "link").symlink_to("answers")
     assert fit("answers", "-o", "fit.cusp", "--factors", "2", "--quiet") == 0
+    assert fit("answers", "-o", "answers/fit.cusp", "--factors", "2", "--quiet") == 0
+    assert fit("answers", "--loadings", "answers/l.csv", "--factors", "2", "--quiet") == 2
     capsys.readouterr()
     assert run([what, "fit.cusp", "answers", "-o", f"out.{kind}"]) == 0
     said = capsys.readouterr()
     assert said.out == ""
-    assert f"Written 900 rows to out.{kind}" in said.err
+    lacking = int((frame["item3"] > 1).sum())
+    assert said.err == f"{lacking} of 900 rows lack values.\nWritten 900 rows to out.{kind}\n"
     found = pd.read_csv("out.csv") if kind == "csv" else pd.read_parquet("out.parquet")
     model = CuspFactorAnalysis.from_posterior(cuspfa.load("fit.cusp"))
     expected = model.transform(broken[ITEMS]) if what == "scores" else model.impute(broken[ITEMS])
@@ -172,7 +176,10 @@ def test_rows_of_a_folder(what, kind, frame, tmp_path, capsys, monkeypatch):
     assert found.columns.tolist() == (["factor1", "factor2"] if what == "scores" else ITEMS)
     for words, message in (
         ([], "-o: answers is read and written by blocks. Name a file that ends in .parquet"),
-        (["-o", "out.tsv"], "-o: answers is read and written by blocks. Name a file"),
+        (["-o", "out.txt"], "-o: answers is read and written by blocks. Name a file"),
+        (["-o", "answers/a.parquet"], "would lie among the files of 'answers', which are read"),
+        (["-o", "answers/new.csv"], "would lie among the files of 'answers', which are read"),
+        (["-o", "link/a.parquet"], "would lie among the files of 'answers', which are read"),
         (["-o", "out.csv", "--id", "person_id"], "by blocks, in which --id cannot be heeded"),
         (["-o", "out.csv", "--missing", "9"], "--missing, --header or --decimal cannot"),
     ):
@@ -184,6 +191,68 @@ def test_rows_of_a_folder(what, kind, frame, tmp_path, capsys, monkeypatch):
     assert run([what, "fit.cusp", "answers", "-o", "new.csv"]) == 2
     assert "item5" in capsys.readouterr().err
     assert not (tmp_path / "new.csv").exists()
+
+
+def test_rows_of_arrays_and_of_fits_without_names(frame, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = frame[ITEMS].to_numpy()
+    np.save("rows.npy", rows)
+    (tmp_path / "answers").mkdir()
+    frame[ITEMS].to_parquet("answers/a.parquet")
+    assert fit("rows.npy", "-o", "npy.cusp", "--quiet") == 0
+    plain = CuspFactorAnalysis().fit(rows)
+    plain.posterior_.save("plain.cusp")
+    for saved, data in (("npy.cusp", "rows.npy"), ("plain.cusp", "answers")):
+        assert run(["scores", saved, data, "-o", "out.tsv"]) == 0
+        assert capsys.readouterr().err == "Written 900 rows to out.tsv\n"
+        found = pd.read_csv("out.tsv", sep="\t")
+        assert_allclose(np.abs(found), np.abs(plain.transform(rows)), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("holes", [False, True])
+def test_columns_that_count_rows_are_left_out_by_blocks(holes, frame, tmp_path, capsys):
+    table = frame[ITEMS].copy()
+    if holes:
+        table.iloc[5, 2] = np.nan
+    table.insert(0, "person", np.arange(1, 901))
+    path = tmp_path / "answers.csv"
+    table.to_csv(path, index=False)
+    for options in ([], ["--memory-limit", "1GB"]):
+        assert fit(path, "--json", *options) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["columns"] == ITEMS
+        (gone,) = found["left_out"]["columns"]
+        assert gone["reason"].startswith("counts the rows from 1 on")
+    assert fit(path, "--json", "--memory-limit", "1GB", "--columns", "1-9") == 0
+    assert json.loads(capsys.readouterr().out)["columns"] == ["person", *ITEMS]
+    folder = tmp_path / "indexed"
+    folder.mkdir()
+    for name, part in (("a", table[:500]), ("b", table[500:])):
+        part[ITEMS].reset_index(drop=True).to_csv(folder / f"{name}.csv")
+    assert fit(folder, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["columns"] == ITEMS
+
+
+def test_codes_are_told_by_blocks(frame, tmp_path, capsys):
+    table = frame[ITEMS].copy()
+    table.iloc[::50, 2] = -999
+    path = tmp_path / "answers.csv"
+    table.to_csv(path, index=False)
+    assert fit(path, "--memory-limit", "1GB", "--factors", "2") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "-999 occurs 18 times in the first rows, far from all other values, in item2." in said
+    assert "empty such cells first." in said
+
+
+def test_constant_columns_of_a_wide_folder_are_left_out(tmp_path, capsys):
+    rows = pd.DataFrame(datasets.simulate(30, 60, 1, random_state=0).X).add_prefix("g")
+    rows["g7"], rows["g9"] = 2.0, np.nan
+    (tmp_path / "wide").mkdir()
+    rows.to_parquet(tmp_path / "wide" / "a.parquet")
+    assert fit(tmp_path / "wide", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {one["name"] for one in found["left_out"]["columns"]} == {"g7", "g9"}
+    assert len(found["columns"]) == 58
 
 
 def test_columns_without_names_are_called_the_same_with_holes(tmp_path, capsys):

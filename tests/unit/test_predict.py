@@ -17,6 +17,7 @@ from cuspfa import (
     Gibbs,
     InverseGammaSlab,
     Moments,
+    Rotation,
     datasets,
     load,
 )
@@ -281,6 +282,27 @@ def test_a_saved_fit_answers_what_the_model_did(settings, tmp_path):
     assert again.get_params()["rotation"] == model.posterior_.rotation
     assert again.method == ("gibbs" if "method" in settings else "variational")
     clone(again)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"n_factors": 2},
+        {"standardize": False},
+        {"standardize": False, "prior": CuspPrior(alpha=2.0)},
+        {"prior": CuspPrior.variational_paper(), "random_state": 3},
+        {"rotation": Rotation("target", target=[[1, 0]] * 9), "n_factors": 2},
+    ],
+    ids=str,
+)
+def test_a_saved_fit_is_fitted_again_as_it_was(settings, tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CuspWarning)
+        model = CuspFactorAnalysis(**settings).fit(TRAIN)
+        model.posterior_.save(tmp_path / "fit.cusp")
+        again = CuspFactorAnalysis.from_posterior(load(tmp_path / "fit.cusp"))
+        assert again.prior == model.prior
+        assert_allclose(clone(again).fit(TRAIN).components_, model.components_, rtol=1e-9)
 
 
 def test_no_model_is_made_of_anything_else():

@@ -437,6 +437,35 @@ def test_bad_arguments(tmp_path):
             call()
 
 
+def test_frames_are_read_like_files(rows, fitted, tmp_path):
+    frame = pd.DataFrame(rows, columns=NAMES)
+    for table in (frame, pa.Table.from_pandas(frame)):
+        model = CuspFactorAnalysis(n_factors=2).fit(Stream(table))
+        assert_allclose(model.get_covariance(), fitted.get_covariance(), rtol=1e-8)
+        assert write_rows(model, "transform", table, tmp_path / "scores.tsv") == len(rows)
+        found = pd.read_csv(tmp_path / "scores.tsv", sep="\t").to_numpy()
+        assert_allclose(found, model.transform(table), rtol=1e-9, atol=1e-12)
+    assert Moments.from_stream(frame).names == NAMES
+    assert Stream(frame, columns=NAMES[:3]).n_columns == 3
+
+
+def test_what_is_read_is_not_written_over(rows, fitted, tmp_path):
+    source = tmp_path / "rows.npy"
+    np.save(source, rows)
+    (tmp_path / "parts").mkdir()
+    frame = pd.DataFrame(rows, columns=NAMES)
+    frame.to_csv(tmp_path / "parts" / "a.csv", index=False)
+    before = (tmp_path / "parts" / "a.csv").read_bytes()
+    model = CuspFactorAnalysis(n_factors=2).fit(frame)
+    for data in (tmp_path / "parts", Stream(tmp_path / "parts"), [tmp_path / "parts" / "a.csv"]):
+        with pytest.raises(InputError, match="would"):
+            write_rows(model, "transform", data, tmp_path / "parts" / "a.csv")
+    with pytest.raises(InputError, match="would lie among the files"):
+        write_rows(model, "transform", Stream(tmp_path / "parts"), tmp_path / "parts" / "new.csv")
+    assert (tmp_path / "parts" / "a.csv").read_bytes() == before
+    assert os.listdir(tmp_path / "parts") == ["a.csv"]
+
+
 # --- moments as files --------------------------------------------------------------------------
 
 

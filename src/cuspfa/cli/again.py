@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from cuspfa.cli.cells import clean
 from cuspfa.cli.columns import Chosen
 from cuspfa.cli.read import USUAL, Reading, Table
-from cuspfa.posterior.origin import Origin, versions
+from cuspfa.posterior.origin import FACTORS, SEED, STANDARDISED, Origin, versions
 
 if TYPE_CHECKING:
     from cuspfa.cli.fit import Request
@@ -36,10 +36,10 @@ def origin_of(
         data=f"Read {clean(table.source)} ({table.kind}): {size}.",
         remarks=[*(clean(note) for note in table.notes), *_left_out(chosen)],
         settings=[
-            ("number of factors", factors),
-            ("standardised columns", "yes" if request.standardize else "no"),
+            (FACTORS, factors),
+            (STANDARDISED, "yes" if request.standardize else "no"),
             ("rotation", request.rotation or "none (principal axes)"),
-            ("seed", str(request.seed)),
+            (SEED, str(request.seed)),
         ],
         command=command_of(request),
         python=_python(request, chosen, python, streamed=streamed),

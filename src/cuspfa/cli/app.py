@@ -395,7 +395,8 @@ def run(arguments: list[str]) -> int:
     _replace_what_cannot_be_written()
     try:
         code = _exit_code(arguments, error_console)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # it may have been closed by who called us
+            sys.stdout.flush()
     except KeyboardInterrupt:
         error_console.print("Interrupted.")
         return 130
@@ -412,7 +413,8 @@ def run(arguments: list[str]) -> int:
             said = in_our_words(error, app, arguments)
         error_console.print("cuspfa:", said, markup=False)
         try:
-            sys.stdout.flush()
+            if sys.stdout is not None:
+                sys.stdout.flush()
         except OSError:  # a full disk
             _give_up_output()
         return 2

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
 from pathlib import Path
 
 from cuspfa.cli.console import Terminal
 from cuspfa.cli.progress import progress
 from cuspfa.cli.read import USUAL, Reading
+from cuspfa.cli.show import Page, show_warnings
 from cuspfa.data.batches import names_columns
 from cuspfa.data.streams import Stream
 from cuspfa.errors import InputError
@@ -14,7 +17,7 @@ from cuspfa.estimator import CuspFactorAnalysis
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.sampled import SampledPosterior
 from cuspfa.posterior.variational import VariationalPosterior
-from cuspfa.row_files import SUFFIXES, write_rows
+from cuspfa.row_files import SUFFIXES, write_blocks
 
 
 def write_by_blocks(
@@ -26,15 +29,30 @@ def write_by_blocks(
     if given:
         raise InputError(
             f"{data} is read and written by blocks, in which {' and '.join(given)} cannot be "
-            "heeded. Leave that out: rows stay in their order."
+            "heeded. Leave that out; rows come in the order of the files' names, and as they are "
+            "in each."
         )
     if output is None or output.suffix.lower() not in SUFFIXES:
         raise InputError(
-            f"-o: {data} is read and written by blocks. Name a file that ends in .parquet or .csv."
+            f"-o: {data} is read and written by blocks. Name a file that ends in .parquet, .csv "
+            "or .tsv."
         )
     assert isinstance(posterior, (VariationalPosterior, SampledPosterior))
+    named = names_columns(data) and posterior.names is not None
+    if not named:  # columns by their places
+        posterior = replace(posterior, names=None)
     model = CuspFactorAnalysis.from_posterior(posterior)
-    with progress() as bar:
-        columns = posterior.names if names_columns(data) else None
-        rows = write_rows(model, what, Stream(data, columns=columns, progress=bar.on_rows), output)
-    Terminal(stderr=True).print(f"Written {rows} rows to {output}", soft_wrap=True, markup=False)
+    page = Page(Terminal(stderr=True))
+    with progress() as bar, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        stream = Stream(data, columns=posterior.names, progress=bar.on_rows)
+        written = write_blocks(model, what, stream, output)
+    about_names = "X has feature names"  # which is just what was meant, where the fit has none
+    show_warnings(
+        page, sorted({str(one.message) for one in caught if about_names not in str(one.message)})
+    )
+    if written.lacking:
+        said = f"{written.lacking} of {written.rows} rows lack values"
+        said += f", {written.empty} of them all." if written.empty else "."
+        page.paragraph(said)
+    page.console.print(f"Written {written.rows} rows to {output}", soft_wrap=True, markup=False)

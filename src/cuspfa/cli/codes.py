@@ -20,6 +20,8 @@ FAR, OFTEN = 10.0, 3
 """The same for any other number, and how often it must occur."""
 MOST_CODES, MOST_ROWS = 3, 100_000
 """Codes at each end, and rows that are looked at."""
+SHOWN = 5
+"""Codes that are told of."""
 
 
 @dataclass(frozen=True)
@@ -31,15 +33,19 @@ class Found:
     count: int
     """In all of them together."""
 
-    def told(self, *, aloud: bool) -> str:
-        """As a warning; `aloud` with the value, which is not for files."""
+    def told(self, *, aloud: bool, streamed: bool = False) -> str:
+        """As a warning; `aloud` with the value, which is not for files.
+
+        Of a table that is `streamed` the first rows were looked at, and --missing is not for it.
+        """
         more = f" and {len(self.columns) - 4} more" if len(self.columns) > 4 else ""
         what = f"{self.value:g}" if aloud else "A number"
         code = f"{self.value:g}" if aloud else "and the number"
+        advice = "empty such cells first" if streamed else f"add: --missing {code}"
         return (
-            f"{what} occurs {self.count} times, far from all other values, in "
-            f"{', '.join(self.columns[:4])}{more}. If it stands for missing values, add: --missing "
-            f"{code}"
+            f"{what} occurs {self.count} times{' in the first rows' if streamed else ''}, far from "
+            f"all other values, in {', '.join(self.columns[:4])}{more}. If it stands for missing "
+            f"values, {advice}{'.' if streamed else ''}"
         )
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cuspfa._whole_file import replacing
-from cuspfa.errors import InputError
+from cuspfa._whole_file import check_not_read, replacing
+from cuspfa.data.batches import SUFFIXES, kind_of
 
 
 def check_not_the_input(option: str, output: Path, given: str) -> None:
-    """Nobody means to replace the data by what comes of them."""
-    if given != "-" and output.exists() and Path(given).exists() and output.samefile(given):
-        raise InputError(f"{option}: {given!r} is read, and would be lost. Choose another name.")
+    """Is it a file of its own? Other kinds of files than data may lie beside these."""
+    place = Path(given)
+    if given != "-" and (not place.is_dir() or kind_of(output) in SUFFIXES):
+        check_not_read(option, output, place)
 
 
 def write_text(path: Path, text: str) -> None:

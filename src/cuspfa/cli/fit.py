@@ -18,7 +18,7 @@ from cuspfa._remarks import before_holes
 from cuspfa._whole_file import check_writable
 from cuspfa.cli.again import origin_of
 from cuspfa.cli.cells import clean, column_of_numbers
-from cuspfa.cli.codes import find_codes
+from cuspfa.cli.codes import SHOWN, find_codes
 from cuspfa.cli.columns import Chosen, choose, parse_columns
 from cuspfa.cli.console import Terminal
 from cuspfa.cli.files import check_not_the_input
@@ -48,8 +48,6 @@ from cuspfa.posterior.summary import as_dict, summarise
 from cuspfa.variational.method import Variational
 
 METHODS = ("variational", "gibbs")
-MOST_CODES = 5
-"""Warnings of codes for missing values."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +107,7 @@ def fit(request: Request) -> None:
     warned = bool(chosen.holes) and cost is not None
     if cost is not None and warned:
         page.paragraph(_in_our_words(cost, request))
-    codes = find_codes(chosen.names, chosen.rows)[:MOST_CODES] if large is None else []
+    codes = find_codes(chosen.names, chosen.rows if large is None else large.sample)[:SHOWN]
     with warnings.catch_warnings(record=True) as caught, progress(request.quiet) as bar:
         warnings.simplefilter("always")
         data = chosen.rows if large is None else large.data
@@ -129,7 +127,9 @@ def fit(request: Request) -> None:
     told = [one for one in told if not (warned and "different patterns of them" in one)]
     messages = list(dict.fromkeys(_in_our_words(one, request) for one in told))
     shown = f"CuspFactorAnalysis({_arguments(request)})"
-    discreet = [one.told(aloud=False) for one in codes]  # no cell of the data in a file
+    discreet = [
+        one.told(aloud=False, streamed=large is not None) for one in codes
+    ]  # no cell of the data in a file
     origin = origin_of(
         request, table, chosen, discreet + messages, shown, streamed=large is not None
     )
@@ -155,7 +155,9 @@ def fit(request: Request) -> None:
         show_loadings(page, posterior, draws)
         page.line()
         show_record(page, posterior.record)
-    show_warnings(page, [one.told(aloud=True) for one in codes] + messages)
+    show_warnings(
+        page, [one.told(aloud=True, streamed=large is not None) for one in codes] + messages
+    )
     if not request.quiet:
         if not request.as_json:
             total = time.perf_counter() - began
@@ -244,7 +246,7 @@ def _read_large(request: Request, page: Page) -> Large | None:
         _check_factors(request, len(chosen.names))
         if not request.quiet:
             page.paragraph(f"Reading {request.data} by blocks: {plan} of memory.")
-        return read_large(stream, table, chosen)
+        return read_large(stream, table, chosen, asked=bool(request.columns))
 
 
 def _fitted(

@@ -14,7 +14,7 @@ from cuspfa.cli.console import Terminal
 from cuspfa.cli.fitted import load_fit
 from cuspfa.cli.large import is_large
 from cuspfa.cli.read import USUAL, Reading, read_table
-from cuspfa.cli.scores import check_output, law_of, matched, write_values
+from cuspfa.cli.scores import check_output, law_of, matched, show_codes, write_values
 from cuspfa.cli.show import Page, count, show_loud
 from cuspfa.errors import InputError
 from cuspfa.posterior.base import Posterior
@@ -64,13 +64,14 @@ def write_imputed(
             write_values(names, drawn, table, output, numbered=True)
     page = Page(Terminal(stderr=True))
     show_loud(page, table)
+    show_codes(page, posterior, rows)
     holes = int(np.isnan(rows).sum())
     lacking = int(np.isnan(rows).any(axis=1).sum())
     filled = f"{count(holes, 'missing value')} in {count(lacking, 'row')} filled"
     empty = int(np.isnan(rows).all(axis=1).sum())
     if empty:
         filled += f"; {count(empty, 'row')} without any value, by the means of the fit alone"
-    page.paragraph(f"{filled[0].upper()}{filled[1:]}.")
+    page.paragraph(f"{filled[0].upper()}{filled[1:]}." if holes else "No value is missing.")
     if draws is not None and not _exact(posterior):
         page.paragraph(
             "Loadings, noise and means were drawn without exact sweeps, for which a saved fit to "

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cuspfa._types import Array, BoolArray
+from cuspfa._types import Array
 from cuspfa.cli.cells import column_of_numbers
 from cuspfa.cli.columns import (
     FEWEST_COLUMNS,
@@ -21,7 +21,7 @@ from cuspfa.cli.columns import (
 from cuspfa.cli.read import Table, find_column
 from cuspfa.data.arrow import is_number
 from cuspfa.data.away import rows_with_holes
-from cuspfa.data.batches import types_of
+from cuspfa.data.batches import kind_of, types_of
 from cuspfa.data.memory import allowed_bytes
 from cuspfa.data.moments import Moments
 from cuspfa.data.streams import HoleError, Plan, Progress, Stream, read
@@ -33,6 +33,10 @@ COPIES = 4
 """Times its size that a file takes in memory when it is read as a whole."""
 
 
+ARRAYS = (".npy", ".zarr", ".h5ad")
+"""Kinds of files that are read by blocks whatever their size: no other reader knows them."""
+
+
 @dataclass(frozen=True, eq=False)
 class Large:
     """What was read of it, in the forms that a smaller table has."""
@@ -40,18 +44,20 @@ class Large:
     table: Table
     chosen: Chosen
     data: Moments | Stream | Array
-    """Sums; with more columns than rows, or with holes, what the library has to look at itself."""
+    """Sums, or rows that had to be held; a stream where the library maps them from their file."""
+    sample: Array
+    """The first rows of the columns that are analysed."""
 
 
 def is_large(data: str | None, limit: str | None) -> bool:
-    """A folder, a file that does not fit, or one for which a limit is given."""
+    """A folder, a file that does not fit or is an array, or one for which a limit is given."""
     if data is None or data == "-":
         if limit is not None:
             raise InputError("--memory-limit is for a file or a folder. Give one.")
         return False
     allowed = allowed_bytes(limit, "--memory-limit")
     path = Path(data)
-    if limit is not None or path.is_dir():
+    if limit is not None or path.is_dir() or kind_of(path) in ARRAYS:
         return path.exists()
     return path.is_file() and allowed is not None and COPIES * path.stat().st_size > allowed
 
@@ -90,38 +96,62 @@ def plan_large(
     return stream, table, Chosen(kept, nothing, left_out, excluded, {}), stream.plan()
 
 
-def read_large(stream: Stream, table: Table, chosen: Chosen) -> Large:
-    """One pass; columns that turn out to be constant are left out."""
-    if stream.n_rows is not None and stream.n_rows < stream.n_columns:
-        return Large(table, chosen, stream)
+def read_large(stream: Stream, table: Table, chosen: Chosen, *, asked: bool) -> Large:
+    """One pass; columns that turn out to be constant, or to count the rows, are left out.
+
+    `asked`: the columns were named, so that they are what the user wants.
+    """
+    if stream.plan().how == "map":
+        return Large(table, chosen, stream, _sample(stream))
     try:
         found = read(stream)
     except HoleError as error:
-        return _in_memory(rows_with_holes(stream, error), table, chosen)
-    if not isinstance(found, Moments):
-        assert isinstance(found, np.ndarray)
-        return Large(replace(table, n_rows=len(found)), chosen, found)
+        found = rows_with_holes(stream, error)
+    if isinstance(found, np.ndarray):
+        return _in_memory(found, table, chosen, asked=asked)
+    assert isinstance(found, Moments)
     squares = np.diag(found.cross_products)
-    constant: BoolArray = squares <= found.n * (1e-12 * found.mean) ** 2
-    keep = np.flatnonzero(~constant)
-    gone = [LeftOut(chosen.names[j], "constant", "") for j in np.flatnonzero(constant)]
+    reasons = np.where(squares <= found.n * (1e-12 * found.mean) ** 2, "constant", "").tolist()
+    if not asked and table.names[:1] == chosen.names[:1]:
+        reasons[0] = reasons[0] or _counts_rows(found)
+    gone = [LeftOut(chosen.names[j], reason, "") for j, reason in enumerate(reasons) if reason]
+    keep = np.array([j for j, reason in enumerate(reasons) if not reason], dtype=int)
     if len(keep) < FEWEST_COLUMNS:
         raise DataError(f"{table.source} has {len(keep)} column(s) that vary; 2 are needed.")
     names = [chosen.names[j] for j in keep]
     moments = Moments(found.n, found.mean[keep], found.cross_products[np.ix_(keep, keep)], names)
     left = Chosen(names, np.empty((0, len(names))), chosen.left_out + gone, chosen.excluded, {})
-    return Large(replace(table, n_rows=found.n), left, moments)
+    return Large(replace(table, n_rows=found.n), left, moments, _sample(stream)[:, keep])
 
 
-def _in_memory(rows: Array, table: Table, chosen: Chosen) -> Large:
-    """Rows with holes, which have to be held: their columns are looked at as those of any table."""
+def _counts_rows(found: Moments) -> str:
+    """Does the first column have the mean and the variance of 0, 1, 2, ... or 1, 2, 3, ...?"""
+    n = float(found.n)
+    squares = n * (n**2 - 1) / 12
+    for start in (0, 1):
+        off = abs(found.mean[0] - start - (n - 1) / 2)
+        if off < 1e-9 * n and abs(found.cross_products[0, 0] - squares) < 1e-9 * squares:
+            return f"counts the rows from {start} on; to keep it, name it in --columns"
+    return ""
+
+
+def _sample(stream: Stream) -> Array:
+    """The first block of rows."""
+    blocks = stream.blocks(holes=True)
+    try:
+        return next((np.asarray(one.rows) for one in blocks), np.empty((0, stream.n_columns)))
+    finally:
+        blocks.close()  # type: ignore[attr-defined]
+
+
+def _in_memory(rows: Array, table: Table, chosen: Chosen, *, asked: bool) -> Large:
+    """Rows that have to be held: their columns are looked at as those of any table."""
     columns = [column_of_numbers(name, own) for name, own in zip(chosen.names, rows.T, strict=True)]
-    found = choose(
-        replace(table, columns=columns, n_rows=len(rows), id_position=None), chosen.names
-    )
+    held = replace(table, columns=columns, n_rows=len(rows), id_position=None)
+    found = choose(held, chosen.names if asked else ())
     left_out = chosen.left_out + found.left_out
     found = replace(found, left_out=left_out, excluded=chosen.excluded)
-    return Large(_counted(table, len(rows), found.holes), found, found.rows)
+    return Large(_counted(table, len(rows), found.holes), found, found.rows, found.rows)
 
 
 def _counted(table: Table, n: int, holes: dict[str, int]) -> Table:
@@ -139,7 +169,7 @@ def after_fit(large: Large, posterior: Posterior) -> Large:
     holes = {name: int(k) for name, k in zip(large.chosen.names, lacking, strict=True) if k}
     broken = _rows_with_holes(stream, posterior) if holes else 0
     chosen = replace(large.chosen, holes=holes, counted=(n, broken))
-    return Large(_counted(large.table, n, holes), chosen, stream)
+    return Large(_counted(large.table, n, holes), chosen, stream, large.sample)
 
 
 def _rows_with_holes(stream: Stream, posterior: Posterior) -> int:
@@ -155,6 +185,9 @@ def _reason(name: str, kind: str, is_id: bool, *, wanted: bool) -> str:
         return "names of rows, as --id says"
     if not is_number(kind):
         return f"not numbers: {kind}"
-    if not wanted and kind.startswith(("int", "uint")) and called_an_id(name):
-        return "names of rows: whole numbers, and called so; to keep it, name it in --columns"
+    if not wanted and kind.startswith(("int", "uint")):
+        if called_an_id(name):
+            return "names of rows: whole numbers, and called so; to keep it, name it in --columns"
+        if not name.strip():
+            return "names of rows: whole numbers without a name"
     return ""

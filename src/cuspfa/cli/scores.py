@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -16,12 +19,13 @@ from cuspfa._types import Array
 from cuspfa._whole_file import check_writable, replacing
 from cuspfa.cli.by_blocks import write_by_blocks
 from cuspfa.cli.cells import clean
+from cuspfa.cli.codes import SHOWN, find_codes
 from cuspfa.cli.console import Terminal
 from cuspfa.cli.files import check_not_the_input, write_text
 from cuspfa.cli.fitted import load_fit
 from cuspfa.cli.large import is_large
 from cuspfa.cli.read import USUAL, Reading, Table, read_table
-from cuspfa.cli.show import Page, count, show_loud
+from cuspfa.cli.show import Page, count, show_loud, show_warnings
 from cuspfa.errors import DataError, InputError
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.observed import ObservedRows
@@ -56,6 +60,7 @@ def write_scores(
     write_values(names, [scores], table, output)
     page = Page(Terminal(stderr=True))
     show_loud(page, table)
+    show_codes(page, posterior, rows)
     lacking, empty = int(holes.any(axis=1).sum()), int(holes.all(axis=1).sum())
     if lacking:
         said = f"{lacking} of {len(rows)} rows lack values; their scores come from what they have."
@@ -68,6 +73,12 @@ def write_scores(
             soft_wrap=True,
             markup=False,
         )
+
+
+def show_codes(page: Page, posterior: Posterior, rows: Array) -> None:
+    """Numbers that look like codes for missing values, which would be taken as they are."""
+    names = posterior.names or [f"x{j}" for j in range(1, rows.shape[1] + 1)]
+    show_warnings(page, [one.told(aloud=True) for one in find_codes(names, rows)[:SHOWN]])
 
 
 def check_output(output: Path | None, fit: Path, data: str) -> None:
@@ -96,6 +107,14 @@ def write_values(
 
     Several tables come one below the other, each `numbered` in a column before all.
     """
+    twice = [
+        name for name, times in Counter([*_heads(table, numbered), *names]).items() if times > 1
+    ]
+    if twice:
+        raise InputError(
+            f"two columns of what is to be written would be called {twice[0]!r}. Rename that of "
+            f"{table.source}, or leave out the option that adds one."
+        )
     if output is not None and output.suffix.lower() in PARQUET:
         _write_parquet(names, np.stack(list(tables)), table, output, numbered)
         return
@@ -186,13 +205,20 @@ def _write_parquet(
     pyarrow = needed("pyarrow", "Writing Parquet", "files")
     times, rows, _ = tables.shape
     before: list[object] = [np.repeat(np.arange(1, times + 1), rows)] if numbered else []
-    before += [] if table.ids is None else [list(table.ids) * times]
+    before += [] if table.ids is None else [_typed(table.ids) * times]
     columns = [*before, *np.ascontiguousarray(tables.reshape(times * rows, -1).T)]
     with replacing(output) as target:
         heads = [*_heads(table, numbered), *names]
         parquet.write_table(
             pyarrow.Table.from_arrays(list(map(pyarrow.array, columns)), heads), target
         )
+
+
+def _typed(ids: list[str]) -> list[Any]:
+    """Whole numbers, if all are and lose nothing by it; otherwise text, and none if empty."""
+    if all(re.fullmatch(r"0|-?[1-9]\d{0,17}", one) for one in ids):
+        return [int(one) for one in ids]
+    return [one or None for one in ids]
 
 
 def _heads(table: Table, numbered: bool) -> list[str]:

@@ -21,6 +21,7 @@ from cuspfa.data.arrow import SUFFIXES as ARROW_SUFFIXES
 from cuspfa.data.arrow import ArrowFiles, column_types
 from cuspfa.data.block import Block, Reader
 from cuspfa.data.checks import check_columns, check_rows
+from cuspfa.data.frames import as_frame
 from cuspfa.errors import DataError, InputError
 
 SUFFIXES = (*ARROW_SUFFIXES, ".npy", ".zarr", ".h5ad")
@@ -37,6 +38,9 @@ def open_reader(data: Any, columns: Any = None) -> Reader:
     if getattr(data, "isbacked", False):
         names = [str(name) for name in data.var_names]
         return Slices([(str(data.filename), data.X)], names, columns)
+    if as_frame(data) is not None:
+        table = check_rows(data, holes=True)
+        return Slices([(type(data).__name__, table.rows)], table.names, columns)
     if hasattr(data, "shape") and hasattr(data, "__getitem__"):
         return Slices([(_where(data), data)], None, columns)
     if isinstance(data, Iterable):
@@ -143,6 +147,13 @@ class Given:
 
 
 # --- paths -------------------------------------------------------------------------------------
+
+
+def paths_of(data: Any) -> list[Path]:
+    """Files and folders that are read, as far as they are known."""
+    known = getattr(data, "filename", None)  # of a memory map, or of AnnData
+    given = data if isinstance(data, (list, tuple)) else [data if known is None else known]
+    return [Path(one) for one in given if isinstance(one, (str, os.PathLike))]
 
 
 def _files(path: Path) -> list[Path]:

@@ -23,7 +23,7 @@ LARGEST_CHECKED = 2000
 """Columns up to which all eigenvalues of given moments are looked at."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Moments:
     """Sufficient statistics of complete rows; those of several sets of rows add up.
 
@@ -73,6 +73,10 @@ class Moments:
             raise must_be("cross_products", "symmetric", "a matrix that is not")
         if self.names is not None:
             object.__setattr__(self, "names", _names(self.names, p))
+
+    def __repr__(self) -> str:
+        """Short: its numbers are for asking, not for looking at."""
+        return f"<Moments of {self.n} rows, {len(self.mean)} columns>"
 
     @property
     def covariance(self) -> Array:

@@ -13,7 +13,7 @@ import numpy as np
 from cuspfa._checks import must_be, one_of, whole
 from cuspfa._types import Array
 from cuspfa.data.arrays import BLOCK
-from cuspfa.data.batches import Slices, open_reader
+from cuspfa.data.batches import Slices, open_reader, paths_of
 from cuspfa.data.block import Block
 from cuspfa.data.mapped import Mapped
 from cuspfa.data.memory import allowed_bytes, check_fits, in_words
@@ -124,7 +124,7 @@ class Stream:
         if progress is not None and not callable(progress):
             raise must_be("progress", "a function or None", progress)
         self.progress = progress
-        self.reader = open_reader(data, columns)
+        self.reader, self.paths = open_reader(data, columns), paths_of(data)
         self.batch_rows = _block_rows(batch_rows, self.n_columns, self.allowed)
 
     @property

@@ -6,8 +6,10 @@ import platform
 from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+FACTORS, STANDARDISED, SEED = "number of factors", "standardised columns", "seed"
+"""Names of settings."""
 PACKAGES = ("cuspfa", "numpy", "scipy", "scikit-learn")
 
 
@@ -28,6 +30,16 @@ class Origin(NamedTuple):
     """What the fit warned of."""
     versions: list[tuple[str, str]]
     """Of the packages that made the fit."""
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Settings that are parameters of the model, as it takes them; others are its defaults."""
+        said, found = dict(self.settings), {}
+        if (number := said.get(FACTORS, "")).isdecimal():
+            found["n_factors"] = int(number)
+        if (seed := said.get(SEED, "")).isdecimal():
+            found["random_state"] = int(seed)
+        return {"standardize": said.get(STANDARDISED) != "no", **found}
 
     def warned(self, messages: Sequence[str]) -> Origin:
         """The same, with these warnings."""
