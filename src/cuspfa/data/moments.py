@@ -175,6 +175,8 @@ class Moments:
     def from_correlation(cls, correlation: Any, n: int, *, names: list[str] | None = None) -> Self:
         """From a published correlation matrix and the number of rows.
 
+        Means and units of the data are lost: do not add such moments to those of rows.
+
         A matrix that is not positive semi-definite, as happens when its entries were rounded or
         came from different rows, has its negative eigenvalues raised to a small positive number,
         with a warning that says how much that changed.
