@@ -63,7 +63,8 @@ class ArrowFiles:
             if not is_number(known[name]):
                 raise DataError(
                     f"{str(file)!r}: column {name!r} has type {known[name]}, which is not numeric. "
-                    "Leave it out (columns= of Stream, --exclude of the program), or turn it into numbers."
+                    "Leave it out (columns= of Stream, --exclude of the program), or turn it into "
+                    "numbers."
                 )
 
     def blocks(self, size: int, dtype: Any) -> Iterator[Block]:
