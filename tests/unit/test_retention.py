@@ -342,3 +342,11 @@ def test_halves_of_real_data_agree_and_mixed_up_variables_do_not():
 def test_bad_input_is_named(call, message):
     with pytest.raises(InputError, match=message):
         call()
+
+
+@pytest.mark.parametrize("r", [-0.9, 0.3, 0.5, 0.9, 0.99])
+@pytest.mark.parametrize("kind", ["factors", "components"])
+def test_two_variables_have_one_factor_at_most(r, kind):
+    matrix = np.array([[1.0, r], [r, 1.0]])
+    assert parallel_analysis(matrix, 200, kind=kind).n_factors == 1
+    assert parallel_analysis(np.eye(2), 200, kind=kind).n_factors == 0

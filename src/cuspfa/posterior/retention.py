@@ -26,6 +26,8 @@ SETTLED, ROUGHLY = 1e-6, 1e-4
 """Change of a loading of the single factor at which it is found; noise needs fewer digits, for its
 quantiles over a hundred draws have two."""
 MAX_SWEEPS = 1000
+ROUNDING = 1e-6
+"""By which an eigenvalue must be above its reference: both may be zero up to rounding."""
 
 
 class ParallelAnalysis(NamedTuple):
@@ -102,7 +104,7 @@ def parallel_analysis(
     noise = np.concatenate([_eigenvalues(_noise(n, p, k, rng), kind, ROUGHLY) for k in sizes])
     reference = noise.mean(axis=0) if quantile is None else np.quantile(noise, quantile, axis=0)
     observed = _eigenvalues(r[None], kind, SETTLED)[0]
-    beaten = observed > reference
+    beaten = observed > reference + ROUNDING
     return ParallelAnalysis(observed, reference, p if beaten.all() else int(np.argmin(beaten)))
 
 
