@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,10 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from cuspfa._checks import must_be
 from cuspfa._types import Array, BoolArray, Indices
-from cuspfa._warn import warn
+from cuspfa._warn import silent, warn
 from cuspfa.data.checks import check_table
 from cuspfa.data.names import check_same_names, check_same_width
-from cuspfa.errors import CuspWarning, DataError
+from cuspfa.errors import DataError
 from cuspfa.estimator import CuspFactorAnalysis
 from cuspfa.posterior.axes import principal_axes
 from cuspfa.rotation import Rotation, rotate
@@ -164,8 +163,7 @@ def _names(model: CuspFactorAnalysis) -> list[str]:
 
 def _quiet_fit(model: CuspFactorAnalysis, rows: Array) -> CuspFactorAnalysis:
     """A copy, fitted without its warnings: they would not be about the user's own fit."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CuspWarning)
+    with silent():
         fitted: CuspFactorAnalysis = clone(model).set_params(rotation=None).fit(rows)
     return fitted
 

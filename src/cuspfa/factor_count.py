@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
@@ -15,8 +14,9 @@ from sklearn.base import clone
 
 from cuspfa._checks import generator, must_be, whole
 from cuspfa._types import Array, Indices, RandomState
+from cuspfa._warn import silent
 from cuspfa.data.checks import check_table
-from cuspfa.errors import CuspWarning, DataError
+from cuspfa.errors import DataError
 from cuspfa.estimator import CuspFactorAnalysis
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.measures import QUICK
@@ -294,8 +294,7 @@ def _fit(model: CuspFactorAnalysis, rows: Any, k: int) -> CuspFactorAnalysis:
     What the fit would warn of, such as factors that have nothing to explain, is no concern of the
     user's here: the numbers are tried for that very reason.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CuspWarning)
+    with silent():
         try:
             fitted: CuspFactorAnalysis = clone(model).set_params(n_factors=k).fit(rows)
         except DataError as error:

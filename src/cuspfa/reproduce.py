@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -14,8 +13,8 @@ import numpy as np
 
 from cuspfa._checks import whole
 from cuspfa._types import Array
+from cuspfa._warn import silent
 from cuspfa.datasets import load_bfi
-from cuspfa.errors import ConvergenceWarning
 from cuspfa.estimator import CuspFactorAnalysis
 from cuspfa.posterior.draws import correlation_mse
 from cuspfa.posterior.sampled import SampledPosterior
@@ -120,8 +119,7 @@ def _gibbs(data: Array, seed: int, quick: bool, on_stage: Stage | None) -> Row:
     model.set_params(method__n_chains=1 if quick else CHAINS)
     if quick:
         model.set_params(method__n_draws=200, method__burn_in=500)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the paper's length, met or not
+    with silent():  # the paper's length, whether chains have met or not
         posterior = model.fit(data).posterior_
     assert isinstance(posterior, SampledPosterior)
     draws = posterior.draw()

@@ -7,7 +7,6 @@ of Ω and the truth, a mean over the upper triangle; of several data sets the me
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -16,8 +15,8 @@ import numpy as np
 
 from cuspfa._checks import whole
 from cuspfa._types import Array
+from cuspfa._warn import silent
 from cuspfa.datasets import simulate
-from cuspfa.errors import ConvergenceWarning
 from cuspfa.estimator import CuspFactorAnalysis
 from cuspfa.gibbs.method import Gibbs
 from cuspfa.posterior.draws import Draws
@@ -145,8 +144,7 @@ def _figures(
     model: CuspFactorAnalysis, rows: Array, truth: Array, rng: np.random.Generator
 ) -> tuple[float, float, float]:
     begin = time.perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with silent():
         posterior = model.fit(rows).posterior_
     seconds = time.perf_counter() - begin
     draws = posterior.draw(600, random_state=rng)

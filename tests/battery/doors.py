@@ -55,7 +55,7 @@ def check(door: str, recipe: Recipe) -> str:
     """Go through a door; "right" or the name of the documented error, else a BatteryError."""
     table, rows = wrapped(recipe), plain(recipe)
     before = copied(table)
-    random_before = np.random.get_state()[1].tobytes()  # noqa: NPY002
+    random_before = _global_random()
     try:
         with _watched(), warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
@@ -81,7 +81,7 @@ def check(door: str, recipe: Recipe) -> str:
         )
     if not same(table, before):
         raise BatteryError(f"{door} changed its input, {recipe}")
-    if np.random.get_state()[1].tobytes() != random_before:  # noqa: NPY002
+    if _global_random() != random_before:
         raise BatteryError(f"{door} touched NumPy's global random numbers, {recipe}")
     too_far_apart = door == "settings" and recipe.spread > 10
     if answer != "right" and door in TAKES_ANY_GOOD and is_good(recipe, rows) and not too_far_apart:
@@ -89,6 +89,12 @@ def check(door: str, recipe: Recipe) -> str:
     if answer == "right" and door in TAKES_ANY_GOOD and is_good(recipe, rows) is False:
         raise BatteryError(f"{door} took data that cannot be analysed, {recipe}")
     return answer
+
+
+def _global_random() -> str:
+    """The state of NumPy's global generator: its numbers, and which of them is next."""
+    kind, numbers, *rest = np.random.get_state()  # noqa: NPY002
+    return repr((kind, numbers.tobytes(), rest))
 
 
 MOST_WARNINGS = 8

@@ -106,6 +106,7 @@ def test_found_by_the_battery(name):
     ],
 )
 def test_oracle_sees_what_is_wrong(door, message, monkeypatch):
+    np.random.rand()  # noqa: NPY002 - so that one more number changes no other than the place
     monkeypatch.setitem(DOORS, "estimator", door)
     with pytest.raises(BatteryError, match=message):
         check("estimator", Recipe())

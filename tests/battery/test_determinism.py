@@ -2,7 +2,6 @@
 
 import gc
 import tracemalloc
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -10,7 +9,9 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from cuspfa import CuspFactorAnalysis, Gibbs, Variational, datasets
-from cuspfa.errors import CuspWarning
+
+# Once for all threads: Python's catch_warnings is for one.
+pytestmark = pytest.mark.filterwarnings("ignore::cuspfa.errors.CuspWarning")
 
 ROWS = datasets.simulate(60, 6, 2, random_state=1).X
 SHORT = {"n_draws": 20, "n_chains": 2, "burn_in": 20, "thin": 1}
@@ -35,9 +36,7 @@ CASES = {
 def answer(name, seed=3, **settings):
     """Everything of a fit in one line of bytes."""
     rows, own = CASES[name]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CuspWarning)
-        model = CuspFactorAnalysis(random_state=seed, **{**own, **settings}).fit(rows)
+    model = CuspFactorAnalysis(random_state=seed, **{**own, **settings}).fit(rows)
     draws = model.posterior_.draw(5, random_state=1)
     parts = (model.components_, model.noise_variance_, model.mean_, model.trace_, draws.loadings)
     return b"".join(np.ascontiguousarray(part).tobytes() for part in parts)
