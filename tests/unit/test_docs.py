@@ -215,6 +215,12 @@ def test_other_measured_figures_are_those_on_the_pages():
     )
     said = f"{dense[1]} of 40 with dense loadings, {simple[1]} of 40 with simple structure"
     assert said in limits, said
+    table = words("docs/how_many.md")
+    for row in results("misfit")["rows"][1:]:
+        numbers, found = re.search(r"K = (.*); found in (\d+ of 40)", row["measured"]).groups()
+        without = re.search(r"K without .* = (.*)", row["measured"])
+        said = f"| {numbers} | {found} | {without[1] if without else 'no column is left'} |"
+        assert said in table, said
 
 
 def test_speed_and_search_on_the_first_page_are_as_measured():
