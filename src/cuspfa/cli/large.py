@@ -31,8 +31,6 @@ from cuspfa.sweeps_holes import RowsInMemory
 
 COPIES = 4
 """Times its size that a file takes in memory when it is read as a whole."""
-
-
 ARRAYS = (".npy", ".zarr", ".h5ad")
 """Kinds of files that are read by blocks whatever their size: no other reader knows them."""
 
