@@ -230,7 +230,9 @@ def test_columns_that_count_rows_are_left_out_by_blocks(holes, frame, tmp_path, 
     for name, part in (("a", table[:500]), ("b", table[500:])):
         part[ITEMS].reset_index(drop=True).to_csv(folder / f"{name}.csv")
     assert fit(folder, "--json") == 0
-    assert json.loads(capsys.readouterr().out)["columns"] == ITEMS
+    found = json.loads(capsys.readouterr().out)
+    assert found["columns"] == ITEMS
+    assert found["left_out"]["columns"][0]["name"] == "(no name)"
 
 
 def test_codes_are_told_by_blocks(frame, tmp_path, capsys):

@@ -80,7 +80,7 @@ def plan_large(
         if j in unwanted:
             continue
         if reason:
-            left_out.append(LeftOut(names[j], reason, ""))
+            left_out.append(LeftOut(names[j].strip() or "(no name)", reason, ""))
         else:
             kept.append(names[j])
     if types and len(kept) < FEWEST_COLUMNS:
