@@ -292,8 +292,8 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
         known = posterior.origin.parameters if posterior.origin is not None else {}
         model = cls(method=posterior.record.method, rotation=posterior.rotation, **known)
         usual = default_prior(ENGINES[posterior.record.method]())
-        # Which may have been changed a little for a column of few values.
-        if replace(posterior.prior, noise_shape=usual.noise_shape) != usual:
+        fewest = float(posterior.column_counts.min())  # less one, where means are unknown
+        if posterior.prior not in (usual, usual.for_counts(fewest), usual.for_counts(fewest - 1)):
             model.prior = posterior.prior
         model._store(posterior)
         return model

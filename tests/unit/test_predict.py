@@ -290,6 +290,7 @@ def test_a_saved_fit_answers_what_the_model_did(settings, tmp_path):
         {"n_factors": 2},
         {"standardize": False},
         {"standardize": False, "prior": CuspPrior(alpha=2.0)},
+        {"prior": CuspPrior(noise_shape=2.0)},
         {"prior": CuspPrior.variational_paper(), "random_state": 3},
         {"rotation": Rotation("target", target=[[1, 0]] * 9), "n_factors": 2},
     ],
@@ -303,6 +304,12 @@ def test_a_saved_fit_is_fitted_again_as_it_was(settings, tmp_path):
         again = CuspFactorAnalysis.from_posterior(load(tmp_path / "fit.cusp"))
         assert again.prior == model.prior
         assert_allclose(clone(again).fit(TRAIN).components_, model.components_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("n", [4, 6, 8, 9, 10])
+def test_the_usual_prior_is_known_again_after_few_rows(n):
+    posterior = CuspFactorAnalysis(n_factors=1).fit(TRAIN[:n, :3]).posterior_
+    assert CuspFactorAnalysis.from_posterior(posterior).prior is None
 
 
 def test_no_model_is_made_of_anything_else():

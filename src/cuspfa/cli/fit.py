@@ -104,8 +104,8 @@ def fit(request: Request) -> None:
     if large is None:
         show_holes(page, chosen)
     cost = before_holes(len(chosen.rows), chosen.n_lacking, len(chosen.names), request.factors)
-    warned = bool(chosen.holes) and cost is not None
-    if cost is not None and warned:
+    cost = cost if chosen.holes else None
+    if cost is not None:
         page.paragraph(_in_our_words(cost, request))
     codes = find_codes(chosen.names, chosen.rows if large is None else large.sample)[:SHOWN]
     with warnings.catch_warnings(record=True) as caught, progress(request.quiet) as bar:
@@ -124,12 +124,12 @@ def fit(request: Request) -> None:
     if large is not None:
         show_holes(page, chosen)
     told = [str(one.message) for one in caught]
-    told = [one for one in told if not (warned and "different patterns of them" in one)]
+    if cost is not None:  # which the fit says once more
+        told = [one for one in told if "different patterns of them" not in one]
     messages = list(dict.fromkeys(_in_our_words(one, request) for one in told))
     shown = f"CuspFactorAnalysis({_arguments(request)})"
-    discreet = [
-        one.told(aloud=False, streamed=large is not None) for one in codes
-    ]  # no cell of the data in a file
+    # No cell of the data goes into a file.
+    discreet = [one.told(aloud=False, streamed=large is not None) for one in codes]
     origin = origin_of(
         request, table, chosen, discreet + messages, shown, streamed=large is not None
     )
