@@ -20,7 +20,7 @@ import pyarrow.parquet
 import pytest
 from rich.cells import cell_len
 
-from cuspfa import CuspFactorAnalysis, datasets
+from cuspfa import CuspFactorAnalysis, Gibbs, datasets
 from cuspfa.cli import app as program
 from cuspfa.cli import show
 from cuspfa.cli.app import run
@@ -574,6 +574,19 @@ def test_parquet_says_what_csv_says(cuspfa, words):
     assert (code, out) == (0, "")
     pd.testing.assert_frame_equal(
         pd.read_parquet("out.parquet"), pd.read_csv("out.csv"), check_dtype=False
+    )
+
+
+def test_as_many_tables_as_were_asked_for_of_a_sampler_that_kept_fewer(cuspfa):
+    rows = holed()[:, :4]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CuspWarning)
+        method = Gibbs(n_draws=3, n_chains=1, burn_in=3)
+        CuspFactorAnalysis(method=method, random_state=0).fit(rows).posterior_.save("fit.cusp")
+    data = write("holes.csv", "abcd", as_cells(rows))
+    assert cuspfa("impute", "fit.cusp", data, "--draws", 7, "-o", "drawn.csv")[0] == 0
+    assert pd.read_csv("drawn.csv")["draw"].value_counts().to_dict() == dict.fromkeys(
+        range(1, 8), 60
     )
 
 

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from cuspfa._threads import one_blas_thread
-from cuspfa._types import Array
 from cuspfa.cli.by_blocks import write_by_blocks
 from cuspfa.cli.console import Terminal
 from cuspfa.cli.fitted import load_fit
 from cuspfa.cli.large import is_large
 from cuspfa.cli.read import USUAL, Reading, read_table
-from cuspfa.cli.scores import check_output, law_of, matched, show_codes, write_values
+from cuspfa.cli.scores import check_output, matched, model_of, show_codes, write_values
 from cuspfa.cli.show import Page, count, show_loud
 from cuspfa.errors import InputError
 from cuspfa.posterior.base import Posterior
-from cuspfa.posterior.observed import ObservedRows
 from cuspfa.posterior.variational import VariationalPosterior
 
 MOST_DRAWS = 1000
@@ -50,18 +46,15 @@ def write_imputed(
     table = read_table(data, id_column=id_column, how=how)
     rows = matched(posterior, table)
     names = posterior.names or [f"x{j}" for j in range(1, rows.shape[1] + 1)]
-    law = law_of(posterior)
-    with one_blas_thread(law.components.size):
-        observed = ObservedRows(law, rows)
-        if draws is None:
-            values = observed.filled()
-            if std:
-                values = np.hstack([values, observed.standard_deviations()])
-                names = [*names, *(f"{name}_std" for name in names)]
-            write_values(names, [values], table, output)
-        else:
-            drawn = _drawn(posterior, observed, draws, seed)
-            write_values(names, drawn, table, output, numbered=True)
+    model = model_of(posterior)
+    if draws is not None:
+        drawn = model.impute(rows, n_draws=draws, random_state=seed)
+        write_values(names, drawn, table, output, numbered=True)
+    elif std:
+        both = np.hstack(model.impute(rows, return_std=True))
+        write_values([*names, *(f"{name}_std" for name in names)], [both], table, output)
+    else:
+        write_values(names, [model.impute(rows)], table, output)
     page = Page(Terminal(stderr=True))
     show_loud(page, table)
     show_codes(page, posterior, rows)
@@ -84,9 +77,3 @@ def write_imputed(
 
 def _exact(posterior: Posterior) -> bool:
     return not isinstance(posterior, VariationalPosterior) or posterior.statistics is not None
-
-
-def _drawn(posterior: Posterior, observed: ObservedRows, draws: int, seed: int) -> Iterator[Array]:
-    rng = np.random.default_rng(seed)
-    parameters = posterior.draw(draws, random_state=rng)
-    return observed.draw(parameters, posterior.draw_means(parameters, rng), rng)

@@ -8,13 +8,13 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cuspfa._packages import needed
-from cuspfa._threads import one_blas_thread
 from cuspfa._types import Array
 from cuspfa._whole_file import check_writable, replacing
 from cuspfa.cli.by_blocks import write_by_blocks
@@ -27,9 +27,10 @@ from cuspfa.cli.large import is_large
 from cuspfa.cli.read import USUAL, Reading, Table, read_table
 from cuspfa.cli.show import Page, count, show_loud, show_warnings
 from cuspfa.errors import DataError, InputError
+from cuspfa.estimator import CuspFactorAnalysis
 from cuspfa.posterior.base import Posterior
-from cuspfa.posterior.observed import ObservedRows
-from cuspfa.posterior.predict import MarginalGaussian
+from cuspfa.posterior.sampled import SampledPosterior
+from cuspfa.posterior.variational import VariationalPosterior
 
 TABS, TEXTS, PARQUET = (".tsv", ".tab"), (".csv", ".txt", ".dat", ""), (".parquet", ".pq")
 
@@ -52,10 +53,7 @@ def write_scores(
         return
     table = read_table(data, id_column=id_column, how=how)
     rows = matched(posterior, table)
-    law = law_of(posterior)
-    with one_blas_thread(law.components.size):
-        holes = np.isnan(rows)
-        scores = ObservedRows(law, rows).scores() if holes.any() else law.scores(rows)
+    holes, scores = np.isnan(rows), model_of(posterior).transform(rows)
     names = [f"factor{h}" for h in range(1, scores.shape[1] + 1)]
     write_values(names, [scores], table, output)
     page = Page(Terminal(stderr=True))
@@ -132,11 +130,10 @@ def separator_of(output: Path | None) -> str:
     return "\t" if output and output.suffix.lower() in TABS else ","
 
 
-def law_of(posterior: Posterior) -> MarginalGaussian:
-    """The law of new rows, with the factors that `CuspFactorAnalysis` reports."""
-    return MarginalGaussian(
-        posterior.mean, posterior.components, posterior.noise_variance, posterior.solution.matrix
-    )
+def model_of(posterior: Posterior) -> CuspFactorAnalysis:
+    """The fitted model, for rows whose columns are in their places."""
+    assert isinstance(posterior, (VariationalPosterior, SampledPosterior))
+    return CuspFactorAnalysis.from_posterior(replace(posterior, names=None))
 
 
 def matched(posterior: Posterior, table: Table) -> Array:
