@@ -245,7 +245,7 @@ def large() -> list[dict[str, Any]]:
     source = prepared.source
     state = draw_start(source, prior, k + 2, np.random.default_rng(0), k)
     state = cycle(state, source, prior)
-    source.leading(k, 1.0 / state.noise.precision, np.random.default_rng(0))
+    source.leading(k, 1.0 / state.noise.precision)
     source.log_likelihood(state.loadings.mean, 1.0 / state.noise.precision)
     peak = tracemalloc.get_traced_memory()[1] / x.nbytes
     tracemalloc.stop()

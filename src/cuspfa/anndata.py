@@ -101,6 +101,8 @@ def fit(
             "n_factors": np.array([entry.n_factors for entry in model.search_]),
             "lower_bound": np.array([entry.lower_bound for entry in model.search_]),
             "evidence": np.array([entry.evidence for entry in model.search_]),
+            "evidence_error": np.array([entry.evidence_error for entry in model.search_]),
+            "tied": np.array([entry.tied for entry in model.search_]),
             "weight": np.array([entry.weight for entry in model.search_]),
         },
         "params": {

@@ -20,8 +20,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from scipy.special import digamma, gammaln
 
+from cuspfa._orthogonal import polar_factor
 from cuspfa._types import Array, BoolArray
 from cuspfa.prior import CuspPrior
+from cuspfa.rotation import signs
 
 
 class LoadingsLaw(Protocol):
@@ -57,7 +59,7 @@ class LoadingsLaw(Protocol):
         """Σ_j w_j E[λ_j λ_jᵀ], (K, K)."""
 
     def deviations(self, z: Array) -> Array:
-        """Λ − E[Λ], (..., p, K), of standard normal numbers (..., p, directions), overwritten."""
+        """Λ − E[Λ], (..., p, K), of standard normal numbers (..., p, directions)."""
 
     def whitened(self, delta: Array) -> Array:
         """V_j^{-1} δ_j in rows, (..., p, K)."""
@@ -191,9 +193,15 @@ class Loadings(NamedTuple):
         return np.asarray(self.spread @ np.sum(self.basis * (second @ self.basis), axis=0))
 
     def deviations(self, z: Array) -> Array:
-        """Λ − E[Λ], (..., p, K), of standard normal numbers (..., p, directions), overwritten."""
-        z *= np.sqrt(self.spread)
-        return np.asarray(z @ self.basis.T)
+        """Λ − E[Λ], (..., p, K), of standard normal numbers (..., p, directions).
+
+        The polar factor of F makes them independent of signs and order of the eigenvectors in F.
+        Of some columns only, where F is not square, these follow a rule instead.
+        """
+        k, directions = self.basis.shape
+        drawn = z @ polar_factor(self.basis) if k == directions else z * signs(self.basis)
+        drawn *= np.sqrt(self.spread)
+        return np.asarray(drawn @ self.basis.T)
 
     def whitened(self, delta: Array) -> Array:
         """V_j^{-1} δ_j in rows, (..., p, K)."""

@@ -85,8 +85,9 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
         between fits of the same data with the same `standardize` and the same `mean` setting; NaN
         of a sampler, which has none.
     search_ : list of SearchEntry
-        By number of factors: n_factors, lower_bound, evidence, weight, n_iter, status. The
-        weights of a sampler are probabilities.
+        By number of factors: n_factors, lower_bound, evidence with its Monte Carlo
+        evidence_error, tied (might another set of draws have chosen this number?), weight,
+        n_iter, status. The weights of a sampler are probabilities.
     trace_ : ndarray (n_iter_,)
         The bound after each of the last run's cycles; of a sampler the log-likelihood of each
         draw, chain after chain.

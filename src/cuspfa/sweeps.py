@@ -300,7 +300,8 @@ def draw_loadings(
     basis = root[:, :, None] * u
     spread = 1.0 / (1.0 + np.maximum(d, 0.0) / noise[:, :, None])
     coordinates = flip(flip(scores.cross) @ basis) * spread / noise[:, :, None]
-    coordinates += np.sqrt(spread) * rng.standard_normal(spread.shape)
+    # U on both sides of the root of the spread: a symmetric root, which no sign in U changes.
+    coordinates += np.sqrt(spread) * flip(flip(rng.standard_normal(spread.shape)) @ u)
     return np.ascontiguousarray(flip(flip(coordinates) @ basis.transpose(0, 2, 1)))
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
+from cuspfa._orthogonal import rotated_rows, symmetric_root
 from cuspfa._types import Array
 from cuspfa.sweeps import Statistics
 
@@ -63,9 +64,8 @@ def _root(gram: Array, n: float) -> Array:
             return np.asarray(np.linalg.cholesky(gram).T)
         except np.linalg.LinAlgError:
             pass  # columns that depend on each other
-    values, vectors = np.linalg.eigh(gram)
-    kept = slice(-round(n), None) if n < len(gram) else slice(None)
-    return np.asarray(np.sqrt(np.maximum(values[kept], 0.0))[:, None] * vectors[:, kept].T)
+    root = symmetric_root(gram)
+    return root if n >= len(gram) else rotated_rows(root, round(n))
 
 
 @dataclass(frozen=True)
@@ -109,12 +109,11 @@ class RowMatrix:
         return self.rows.T @ scores, scores.T @ scores
 
     def statistics(self, largest: int | None = KEPT) -> Statistics | None:
-        """UᵀY with U the eigenvectors of YYᵀ."""
+        """The rows, rotated so that nothing is left of which row was which."""
         if largest is not None and self.rows.size > largest:
             return None
-        _, vectors = np.linalg.eigh(self.rows @ self.rows.T)
-        kept = vectors[:, -min(round(self.n), len(vectors)) :]
-        return RotatedRows(None, kept.T @ self.rows, self.n)
+        size = min(round(self.n), len(self.rows), self.rows.shape[1])
+        return RotatedRows(None, rotated_rows(self.rows, size), self.n)
 
 
 @dataclass(frozen=True)

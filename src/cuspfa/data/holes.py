@@ -229,7 +229,6 @@ class HoleSource:
         self,
         k: int,
         noise_variance: Array,
-        rng: np.random.Generator,
         *,
         near: Array | None = None,
     ) -> tuple[Array, Array]:
@@ -241,8 +240,8 @@ class HoleSource:
         if near is None or not near.shape[1]:
             if self._start is None:
                 self._start = self._completed(None, noise_variance)
-            return self._start.leading(k, noise_variance, rng)
-        return self._completed(near, noise_variance).leading(k, noise_variance, rng, near=near)
+            return self._start.leading(k, noise_variance)
+        return self._completed(near, noise_variance).leading(k, noise_variance, near=near)
 
     def _completed(
         self, near: Array | None, noise_variance: Array, share: float = 1.0

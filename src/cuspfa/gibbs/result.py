@@ -89,7 +89,7 @@ def _record(fit: GibbsFit, posterior: SampledPosterior) -> FitRecord:
         elif math.isnan(worst):
             status = "too few draws to tell whether chains have met"
     entries = [
-        SearchEntry(k, math.nan, math.nan, float(weight), fit.n_sweeps, "drawn")
+        SearchEntry(k, math.nan, math.nan, math.nan, False, float(weight), fit.n_sweeps, "drawn")
         for k, weight in enumerate(posterior.count_probabilities)
         if weight > 0
     ]

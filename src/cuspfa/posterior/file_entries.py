@@ -23,7 +23,7 @@ from cuspfa.rotation import Rotation
 from cuspfa.slabs import GaussianSlab, InverseGammaSlab, LearnedSlab, Slab
 from cuspfa.sweeps import Statistics
 
-FORMAT, VERSION = "cuspfa-fit", 2
+FORMAT, VERSION = "cuspfa-fit", 3
 """Version 2 is for data with holes and for draws; other fits are still written as version 1."""
 
 # --- the entries of fit.json ---
@@ -40,6 +40,8 @@ _ENTRY: dict[str, json_kinds.Kind] = {
     "n_factors": json_kinds.count,
     "lower_bound": json_kinds.number,
     "evidence": json_kinds.number,
+    "evidence_error": json_kinds.number,
+    "tied": json_kinds.flag,
     "weight": json_kinds.number,
     "n_iter": json_kinds.count,
     "status": json_kinds.text,

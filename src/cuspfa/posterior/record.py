@@ -14,7 +14,11 @@ class SearchEntry(NamedTuple):
     lower_bound: float
     """The highest bound reached with so many factors."""
     evidence: float
-    """Estimate of log p(y, K) where it was weighed, else NaN."""
+    """Estimate of log p(y, K) where it was made, else NaN."""
+    evidence_error: float
+    """Its Monte Carlo standard error, else NaN."""
+    tied: bool
+    """Might another set of Monte Carlo draws have chosen this number instead of the chosen one?"""
     weight: float
     """exp(evidence) of those weighed, or exp(bound) if none was, normalised. Not a probability."""
     n_iter: int

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cuspfa._checks import generator, must_be, whole
+from cuspfa._orthogonal import rotated_rows, symmetric_root
 from cuspfa._threads import one_blas_thread
 from cuspfa._types import Array, RandomState
 from cuspfa.blocks import LoadingsLaw, Noise
@@ -62,9 +63,10 @@ class ScoreLaw(NamedTuple):
     def draw_second(self, size: int, rng: np.random.Generator) -> Array:
         """Draws of ηᵀη, (size, K, K): min(n, K) rotated rows with a mean, the others without."""
         k = len(self.covariance)
-        values, vectors = np.linalg.eigh(self.inner)
         rows = min(round(self.n), k)
-        mean = (np.sqrt(np.maximum(values, 0.0)) * vectors).T[k - rows :]
+        mean = symmetric_root(self.inner)
+        if rows < k:
+            mean = rotated_rows(mean, rows)
         root = np.linalg.cholesky(self.covariance).T
         scores = mean + rng.standard_normal((size, rows, k)) @ root
         second: Array = scores.transpose(0, 2, 1) @ scores

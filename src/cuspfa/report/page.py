@@ -188,12 +188,23 @@ def _tables(content: Content) -> dict[str, list[list[Any]]]:
     }
     if content.record is not None:
         tables["search"] = [
-            ["n_factors", "lower_bound", "evidence", "weight", "cycles", "status"],
+            [
+                "n_factors",
+                "lower_bound",
+                "evidence",
+                "evidence_error",
+                "tied",
+                "weight",
+                "cycles",
+                "status",
+            ],
             *(
                 [
                     entry.n_factors,
                     _digits(entry.lower_bound),
                     _digits(entry.evidence),
+                    _digits(entry.evidence_error),
+                    entry.tied,
                     _digits(entry.weight),
                     entry.n_iter,
                     entry.status,

@@ -6,12 +6,13 @@ ends of the bridge are made blind to rotations:
     target    p(Y | Λ, Σ) Z(Λ) p(Σ),    Z(Λ) the average of the slab's density over all ΛQ,
     proposal  the average of q̃(ΛQ) over all Q, times q(Σ), both a little wider than at their best.
 
-With draws from the proposal, and as many from the posterior (by exact sweeps that begin at q),
+With draws from the proposal, and as many from the posterior (chains of exact sweeps from q),
 Bennett's ratio gives the integral of the target. Unlike a bound it has no gap that grows with K.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -34,7 +35,8 @@ from cuspfa.variational.evidence import (
 
 WIDER, FLATTER = 1.3, 0.7
 """The proposal's loadings have so many times q's variance, its noise so many times q's shape."""
-SWEEPS = 8
+SWEEPS, KEPT, BETWEEN = 8, 8, 2
+"""Sweeps of a chain before its first draw, draws that are kept of it, and sweeps between these."""
 NODES = 48
 """Of the integral over the angle of two columns."""
 
@@ -48,8 +50,8 @@ def bridged_evidence(
         slab = replace(slab, pooled=False)  # what it has learned is kept where it is
     proposal = _Proposal(state)
     above = _log_weights(proposal.draw(n_draws, rng), proposal, data, slab, prior)
-    posterior = _draw_posterior(state, data, slab, prior, n_draws, rng)
-    below = _log_weights(posterior, proposal, data, slab, prior)
+    chains = _draw_posterior(state, data, slab, prior, -(-n_draws // KEPT), rng)
+    below = np.stack([_log_weights(drawn, proposal, data, slab, prior) for drawn in chains], axis=1)
     value, error = bennett(above, below)
     constant = prior.log_count_probability(state.n_factors) + log_hyper_evidence(state)
     return Evidence(value + constant, error)
@@ -58,17 +60,26 @@ def bridged_evidence(
 def bennett(above: Array, below: Array) -> tuple[float, float]:
     """Log ratio of normalising constants from log weights at draws of proposal and target.
 
-    As many draws of each; with its Monte Carlo error.
+    `above` (draws,) is of the proposal, `below` (chains, draws of a chain) of the target. The error
+    is that of independent proposals and chains or, where that is more, half of what the later
+    draws of the chains give beyond the earlier ones: chains that are still on their way.
     """
+    value = _root(above, below)
+    half = below.shape[1] // 2
+    drift = _root(above, below[:, half:]) - _root(above, below[:, :half]) if half else 0.0
+    parts = (expit(above - value), np.mean(expit(value - below), axis=1))
+    relative = [float(np.mean(f**2) / np.mean(f) ** 2 - 1.0) / len(f) for f in parts]
+    return value, max(float(np.sqrt(sum(relative))), abs(drift) / 2)
+
+
+def _root(above: Array, below: Array) -> float:
+    """Bennett's equation solved."""
 
     def excess(value: float) -> float:
-        return float(np.sum(expit(above - value)) - np.sum(expit(value - below)))
+        return float(np.mean(expit(above - value)) - np.mean(expit(value - below)))
 
-    both = np.concatenate([above, below])
-    value = float(brentq(excess, both.min() - 1.0, both.max() + 1.0, xtol=1e-6))
-    parts = (expit(above - value), expit(value - below))
-    relative = [float(np.mean(f**2) / np.mean(f) ** 2 - 1.0) / len(f) for f in parts]
-    return value, float(np.sqrt(sum(relative)))
+    both = np.concatenate([above, below.ravel()])
+    return float(brentq(excess, both.min() - 1.0, both.max() + 1.0, xtol=1e-6))
 
 
 class _Proposal:
@@ -203,8 +214,10 @@ def _draw_posterior(
     prior: CuspPrior,
     size: int,
     rng: np.random.Generator,
-) -> tuple[Array, Array]:
+) -> Iterator[tuple[Array, Array]]:
+    """`KEPT` draws of each of `size` chains that begin at q."""
     chains = begin_at(state.loadings, state.noise, slab, size, rng)
-    for _ in range(SWEEPS):
-        chains = sweep(chains, data, slab, prior, rng)
-    return chains.loadings, chains.noise
+    for number in range(KEPT):
+        for _ in range(BETWEEN if number else SWEEPS):
+            chains = sweep(chains, data, slab, prior, rng)
+        yield chains.loadings, chains.noise

@@ -11,6 +11,7 @@ import numpy as np
 from cuspfa._types import Array
 from cuspfa.data.source import DataSource
 from cuspfa.prior import CuspPrior
+from cuspfa.rotation import signs
 from cuspfa.variational.bound import Bound, lower_bound
 from cuspfa.variational.cycle import (
     State,
@@ -46,6 +47,21 @@ def cycle(state: State, source: DataSource, prior: CuspPrior) -> State:
     for step in CYCLE:
         state = step(state, source, prior)
     return state
+
+
+def with_sign_rule(state: State) -> State:
+    """Factors reflected so that the largest mean loading of each is positive.
+
+    Draws that begin at a state attach random numbers to its factors, which are to be the same
+    whatever signs an eigendecomposition happened to give them.
+    """
+    sign = signs(state.loadings.mean)
+    if np.all(sign > 0):
+        return state
+    return state._replace(
+        loadings=state.loadings.rotated(np.diag(sign), 0.0),
+        scores=state.scores.rotated(np.diag(sign), 0.0),
+    )
 
 
 class Status(Enum):
@@ -129,4 +145,4 @@ def run(
             raise
         status = Status.INTERRUPTED
     assert bound is not None  # max_iter >= 1
-    return Run(state, bound, np.array(trace), status)
+    return Run(with_sign_rule(state), bound, np.array(trace), status)

@@ -67,8 +67,8 @@ class Variational(BaseEstimator):  # type: ignore[misc]
         the scores integrated out and rotations taken into account, which is quicker and on the
         side of few factors. "bound": the evidence lower bound, as in the paper, which prefers
         too few.
-        Of no effect with a finite spike or random starts. The smallest number within 2 nats of
-        the best is chosen.
+        Of no effect with a finite spike or random starts. The smallest number is chosen whose
+        evidence is not below the best by more than 2 nats and twice the Monte Carlo error.
     n_init : int, default=20
         Number of random starts; of no effect with "spectral".
     max_factors : int or None, default=None
@@ -190,11 +190,14 @@ def _entries(search: Search) -> list[SearchEntry]:
     scores = weighed or {k: point.lower_bound for k, point in search.curve.items()}
     top = max(scores.values())
     total = sum(math.exp(value - top) for value in scores.values())
+    tied = search.tied
     return [
         SearchEntry(
             n_factors=k,
             lower_bound=point.lower_bound,
             evidence=weighed.get(k, math.nan),
+            evidence_error=search.evidence_by_k[k].error if k in weighed else math.nan,
+            tied=k in tied,
             weight=math.exp(scores[k] - top) / total if k in scores else 0.0,
             n_iter=point.n_iter,
             status=point.status.value,

@@ -38,8 +38,10 @@ DENT = 100.0
 """Dents of the curve are seldom deeper than so many nats."""
 FAR = 500.0
 """A run so far behind is not gone back to: its state is forgotten."""
-PARSIMONY = 2.0
-"""A further factor must raise the evidence by this many nats, odds of 7 to 1, to be reported."""
+PARSIMONY, ERRORS, SURE = 2.0, 2.0, 3.0
+"""A further factor must raise the evidence by so many nats, odds of 7 to 1, and so many of its
+Monte Carlo errors, to be reported; and errors beyond which another set of draws would not have
+chosen another K."""
 SMALL = 40_000
 """Numbers of a data matrix, up to a rotation of its rows, with which sweeps are quick."""
 POLISH, REFRESHED = 0.01, 2
@@ -112,13 +114,35 @@ class Search:
     def chosen(self) -> Run:
         """The run to report: of highest bound, or by the evidence where it was weighed.
 
-        Then it is the smallest K whose evidence is within `PARSIMONY` of the highest.
+        Then it is the smallest K whose evidence is not below the highest by more than `PARSIMONY`
+        and `ERRORS` of the difference.
         """
         if not self.evidence_by_k:
             return self.best
-        top = max(found.value for found in self.evidence_by_k.values())
-        close = [k for k, found in self.evidence_by_k.items() if found.value > top - PARSIMONY]
-        return self.best_by_k[min(close)]
+        found = self.evidence_by_k
+        top = max(found, key=lambda k: found[k].value)
+        return self.best_by_k[min(k for k in found if self._lead(top, k) <= ERRORS)]
+
+    @property
+    def tied(self) -> list[int]:
+        """Other K that another set of draws, or another rounding, might have chosen."""
+        if not self.evidence_by_k:
+            known = {k: point.lower_bound for k, point in self.curve.items()}
+            chosen = self.best.state.n_factors
+            close = [k for k, value in known.items() if value > known[chosen] - 2 * self.tol]
+            return sorted(set(close) - {chosen})
+        found, chosen = self.evidence_by_k, self.chosen.state.n_factors
+        top = max(found, key=lambda k: found[k].value)
+        possible = [k for k in found if k != chosen and self._lead(top, k) <= ERRORS + SURE]
+        # More factors could have been chosen only if these few had been too far behind.
+        safe = max(self._lead(k, chosen) for k in found) < ERRORS - SURE
+        return sorted(k for k in possible if k < chosen or not safe)
+
+    def _lead(self, k: int, other: int) -> float:
+        """How many errors the evidence of k is more than `PARSIMONY` nats above another's."""
+        one, two = self.evidence_by_k[k], self.evidence_by_k[other]
+        error = max(float(np.hypot(one.error, two.error)), 1e-6)
+        return (one.value - two.value - PARSIMONY) / error
 
     def fresh(self, rng: np.random.Generator, *, silent: bool) -> Search:
         """Another search of the same problem that remembers nothing yet."""
@@ -194,7 +218,7 @@ class Search:
             size = k if k is not None else max(found + PATIENCE, 12)
             while True:
                 near = mean if mean.size else None
-                values, vectors = self.source.leading(size, noise, self.rng, near=near)
+                values, vectors = self.source.leading(size, noise, near=near)
                 above = int(np.sum(values > n * edge))
                 if k is not None or above < len(values) or len(values) >= limit:
                     break
@@ -222,7 +246,7 @@ class Search:
         """The `size` leading directions that a state leaves unexplained, as loadings (p, size)."""
         noise, mean = noise_variance(state), state.loadings.mean
         k = mean.shape[1]
-        values, vectors = self.source.leading(k + size, noise, self.rng, near=mean)
+        values, vectors = self.source.leading(k + size, noise, near=mean)
         chosen = slice(k, k + size)
         return spectral_loadings(values[chosen], vectors[:, chosen], noise, self.source.n)
 

@@ -31,8 +31,8 @@ MANY = 10
 """With more factors at the best bound no bridge is built: a sweep takes K² small steps."""
 TALL = 20
 """With so many rows a column the bound is close enough to see that there is nothing to weigh."""
-UNSURE = 1.0
-"""Nats of error beyond which a bridge has not met the other side: many columns, hardly any rows."""
+UNSURE = 10.0
+"""Nats of error beyond which a bridge has not met the other side."""
 BRIDGE = 3
 """Draws of a bridge for each draw of a bound: many together cost less."""
 FEWEST, DRAWS, DRAW_COST = 20, 40, 2e8
@@ -58,16 +58,21 @@ def weigh(search: Search) -> None:
         while 0 <= k <= min(search.max_factors, start + FURTHEST) and _settled(search, k):
             weighed = _bridge(search, k, DRAWS)
             best = max(best, weighed)
-            if weighed.value < best.value - BEHIND:
+            if _behind(weighed, best) > BEHIND:
                 break
             k += step
-    close = [k for k, found in search.evidence_by_k.items() if found.value > best.value - CLOSE]
+    close = [k for k, found in search.evidence_by_k.items() if _behind(found, best) < CLOSE]
     if len(close) > 1:
         for k in close:
             _bridge(search, k, 4 * DRAWS)
     if any(search.evidence_by_k[k].error > UNSURE for k in close):
         search.evidence_by_k.clear()
         weigh_collapsed(search)
+
+
+def _behind(one: Evidence, best: Evidence) -> float:
+    """Nats that an evidence is surely behind the best, at two errors."""
+    return best.value - one.value - 2.0 * float(np.hypot(one.error, best.error))
 
 
 def _bridge(search: Search, k: int, draws: int) -> Evidence:
@@ -151,7 +156,7 @@ def signal_left(search: Search, state: State, part: float = NEAR_EDGE) -> bool:
     """Is the leading direction that a state leaves over above this part of the edge of noise?"""
     n, p, k = search.source.n, search.source.p, state.n_factors
     noise, mean = noise_variance(state), state.loadings.mean
-    values, _ = search.source.leading(k + 1, noise, search.rng, near=mean)
+    values, _ = search.source.leading(k + 1, noise, near=mean)
     edge = (1 + np.sqrt((p - k) / n)) ** 2
     return len(values) > k and bool(values[k] > part * n * edge)
 
