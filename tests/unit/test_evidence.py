@@ -132,8 +132,13 @@ def test_the_search_weighs_by_evidence_unless_told_otherwise():
     by_evidence = CuspFactorAnalysis(random_state=0).fit(y)
     assert by_bound.n_factors_ < by_evidence.n_factors_
     weighed = [entry for entry in by_evidence.search_ if not np.isnan(entry.evidence)]
-    top = max(entry.evidence for entry in weighed)
-    chosen = next(entry for entry in weighed if entry.evidence > top - 2.0)  # the smallest such K
+    top = max(weighed, key=lambda entry: entry.evidence)
+    chosen = next(  # the smallest K within two nats and two errors of the difference
+        entry
+        for entry in weighed
+        if top.evidence - entry.evidence
+        <= 2.0 + 2.0 * np.hypot(top.evidence_error, entry.evidence_error)
+    )
     assert chosen.n_factors == by_evidence.n_factors_
     assert chosen.lower_bound == by_evidence.lower_bound_
     assert sum(entry.weight for entry in weighed) == pytest.approx(1.0)

@@ -1,6 +1,7 @@
 """Draws and intervals: what they are, and that they cover where mean field does not."""
 
 import json
+import math
 import pickle
 from dataclasses import replace
 
@@ -152,7 +153,9 @@ def test_intervals_of_means_are_nearly_those_of_student():
     spread = few.std(axis=0, ddof=1) / np.sqrt(25)
     centre = (lower + upper) / 2
     assert_allclose(centre, few.mean(axis=0), atol=0.03 * spread.max())
-    assert_allclose((upper - lower) / 2, t.ppf(0.975, 24) * spread, rtol=0.08)
+    # The model's variances are not the sample's: they differ by up to 10 % here, either way.
+    assert_allclose((upper - lower) / 2, t.ppf(0.975, 24) * spread, rtol=0.13)
+    assert np.mean((upper - lower) / 2 / spread) == pytest.approx(t.ppf(0.975, 24), rel=0.04)
     same = posterior.interval("mean", n_draws=20_000, columns=[3])
     assert (same.lower, same.upper) == (lower[3], upper[3])
     again = posterior.interval("mean", n_draws=50, random_state=1)
@@ -282,7 +285,7 @@ def test_a_headline_of_factors_without_loadings():
 
 def with_weights(**weights):
     search = [
-        SearchEntry(int(name[1:]), -1.0, -1.0, weight, 5, "converged")
+        SearchEntry(int(name[1:]), -1.0, -1.0, 0.1, False, weight, 5, "converged")
         for name, weight in weights.items()
     ]
     return replace(POSTERIOR, record=POSTERIOR.record._replace(search=search))
@@ -292,13 +295,27 @@ def test_a_number_of_less_weight_is_explained():
     found = with_weights(k2=0.24, k3=0.67, k4=0.09).summary(n_draws=20)
     assert found.remark.startswith("The weight of evidence is 0.67 for 3 and 0.24 for 2")
     lines = str(found).splitlines()
-    assert " ".join(line.strip() for line in lines[1:3]) == found.remark
+    assert " ".join(line.strip() for line in lines[1:4]) == found.remark
     assert max(map(len, lines)) <= 80
     assert with_weights(k2=0.24, k3=0.67).to_dict(n_draws=20)["remark"]
     for usual in (with_weights(k1=0.1, k2=0.9), with_weights(k2=1.0), with_weights(k3=1.0)):
         assert usual.summary(n_draws=20).remark == ""
     assert replace(POSTERIOR, record=None).summary(n_draws=20).remark == ""
     assert np.exp(PARSIMONY) == pytest.approx(ODDS, abs=0.5)
+
+
+def test_numbers_that_cannot_be_told_apart_are_named():
+    entries = [
+        SearchEntry(2, -9.0, -5.25, 0.5, False, 0.4, 5, "converged"),
+        SearchEntry(3, -9.0, -4.75, 0.25, True, 0.6, 5, "converged"),
+        SearchEntry(4, -9.0, math.nan, math.nan, False, 0.0, 5, "given up"),
+    ]
+    record = POSTERIOR.record._replace(search=entries)
+    said = replace(POSTERIOR, record=record).summary(n_draws=20).remark
+    assert said.endswith(
+        "2 factors (log evidence -5.2 ± 0.5) and 3 (log evidence -4.8 ± 0.2) cannot be told apart "
+        "with certainty."
+    )
 
 
 def test_the_lines_of_the_factors():
