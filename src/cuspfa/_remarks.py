@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from numbers import Integral
 from typing import TYPE_CHECKING
@@ -17,9 +18,10 @@ from cuspfa.posterior.summary import DEAD
 from cuspfa.prior import CuspPrior
 from cuspfa.rotation import as_rotation
 from cuspfa.variational.fit import Status
-from cuspfa.variational.method import Variational
+from cuspfa.variational.method import MOST_FACTORS, Variational
 
 if TYPE_CHECKING:
+    from cuspfa._engines import Outcome
     from cuspfa.estimator import CuspFactorAnalysis
 
 LONG, SPEED = 60.0, 2e9
@@ -32,6 +34,8 @@ PUBLIC = (
     *("Gibbs", "Rotation", "Variational"),
 )
 """Names that settings of a model are written with."""
+MUCH = 20.0
+"""Nats that each further factor adds where there is no small number of them."""
 FEW = 100
 """Draws of a chain below which more of them are advised."""
 MOST_TEXT = 10_000
@@ -44,19 +48,19 @@ def tell(
     prior: CuspPrior,
     n_factors: int | None,
     concern: str | None,
-    *,
-    crowded: bool,
+    outcome: Outcome,
 ) -> None:
     """Warn once of all that should be known of a fit, and leave it in the posterior's origin.
 
-    `concern` is what the data gave reason for.
-
-    `n_factors` is the number that was asked for; `crowded` that more factors than the columns can
-    tell apart would be needed to explain their correlations.
+    `concern` is what the data gave reason for, `n_factors` the number that was asked for.
     """
-    number = _found(model, method) if n_factors is None else _given(model, prior, n_factors)
-    number = _crowded(model, method) if crowded else number
-    ending = None if model.converged_ else _ending(model.status_, method)
+    if n_factors is not None:
+        number = _given(model, prior, n_factors)
+    elif outcome.crowded:
+        number = _crowded(model, method)
+    else:
+        number = _found(model, method, outcome)
+    ending = None if model.converged_ else _ending(model, method, outcome.rise)
     parts = [part for part in (concern, number, ending) if part is not None]
     model.posterior_ = replace(model.posterior_, origin=_origin(model, parts))
     if parts:
@@ -119,7 +123,7 @@ def before_holes(rows: int, patterns: int, columns: int, n_factors: int | None) 
     )
 
 
-def _found(model: CuspFactorAnalysis, method: Variational | Gibbs) -> str | None:
+def _found(model: CuspFactorAnalysis, method: Variational | Gibbs, outcome: Outcome) -> str | None:
     if isinstance(method, Gibbs):
         most = method.n_terms
         if most is None or most > model.n_features_in_ or model.n_factors_ < most - 1:
@@ -128,17 +132,41 @@ def _found(model: CuspFactorAnalysis, method: Variational | Gibbs) -> str | None
             f"As many factors were found as n_terms={most} columns allow, and more may be there. "
             f"Raise n_terms: {_with(method, n_terms=2 * most)}, or leave it None."
         )
-    most = method.max_factors
-    if not most or model.n_factors_ != most:
+    most = outcome.limit
+    if not most:
         return None
+    usual = " (the default)" if method.max_factors is None else ""
+    told_below = model.status_ == Status.OUT_OF_TIME.value
+    more = ", or leave it None" if most < MOST_FACTORS else ""
+    parts = (
+        f"As many factors were found as max_factors={most}{usual} allows, and more may be there.",
+        "" if told_below else _rising(outcome.rise),
+        f"Raise max_factors: {_with(method, max_factors=2 * most)}{more}; if this number is what "
+        f"you want, say n_factors={most} instead.",
+    )
+    return " ".join(filter(None, parts))
+
+
+def _rising(rise: float) -> str:
+    """What the bound says of more factors, and what to do; nothing if it did not rise by much."""
+    if not rise > MUCH:
+        return ""
     return (
-        f"As many factors were found as max_factors={most} allows, and more may be there. Raise "
-        f"max_factors: {_with(method, max_factors=2 * most)}, or leave it None; if this "
-        f"number is what you want, say n_factors={most} instead."
+        f"The bound still rose by about {rounded(rise)} nats with each factor, as it does where "
+        "there is no small number of factors: analyse logarithms of counts, differences of series "
+        "that wander, or fewer columns."
     )
 
 
-def _with(method: Variational | Gibbs, **settings: int) -> str:
+def rounded(value: float) -> str:
+    """To two digits, without an exponent; NaN as it is."""
+    if not math.isfinite(value) or value == 0:
+        return f"{value:g}"
+    digits = 1 - math.floor(math.log10(abs(value)))
+    return f"{round(value, digits):.{max(digits, 0)}f}"
+
+
+def _with(method: Variational | Gibbs, **settings: float) -> str:
     """The engine with these settings changed and all others as they are, to be typed."""
     return f"method={clone(method).set_params(callback=None, **settings)!r}"
 
@@ -171,7 +199,8 @@ def _given(model: CuspFactorAnalysis, prior: CuspPrior, n_factors: int) -> str |
     )
 
 
-def _ending(status: str, method: Variational | Gibbs) -> str:
+def _ending(model: CuspFactorAnalysis, method: Variational | Gibbs, rise: float) -> str:
+    status: str = model.status_
     if isinstance(method, Gibbs):
         status = f"{status[0].upper()}{status[1:]}."
         if status.startswith("Out of time"):
@@ -180,6 +209,17 @@ def _ending(status: str, method: Variational | Gibbs) -> str:
         longer = {"n_draws": Gibbs().n_draws} if few else {"thin": 4 * method.thin}
         ((name, value),) = longer.items()
         return f"{status} For longer chains, {name}={value}: {_with(method, **longer)}."
+    if status == Status.OUT_OF_TIME.value:
+        assert method.max_time is not None
+        given = "; or give the number of factors" if model.n_factors == "auto" else ""
+        parts = (
+            f"Out of time: the search stopped at max_time={method.max_time:g} seconds, and the "
+            "best of what was tried by then is kept.",
+            _rising(rise),
+            f"To go on, raise max_time: {_with(method, max_time=10 * method.max_time)}, or leave "
+            f"it None{given}.",
+        )
+        return " ".join(filter(None, parts))
     if status != Status.MAX_ITER.value:
         return f"{status.capitalize()}."
     return (

@@ -470,7 +470,7 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
         self._store(replace(found.posterior, rotation=as_rotation(self.rotation)))
         if found.interrupted:
             raise KeyboardInterrupt
-        _remarks.tell(self, method, prior, n_factors, concern, crowded=found.crowded)
+        _remarks.tell(self, method, prior, n_factors, concern, found)
         return self
 
     def _out_of_digits(self, prepared: Prepared, reason: str) -> DataError:

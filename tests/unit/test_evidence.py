@@ -44,7 +44,7 @@ def test_the_widened_law_is_the_gaussian_it_claims_to_be(slab):
     for j, block in enumerate(bridge.row_covariances(state.loadings)):
         covariance[j * k : (j + 1) * k, j * k : (j + 1) * k] = block
     narrow = np.linalg.inv(covariance)
-    u = np.array([(widened.mean @ d.reshape(k, k)).ravel() for d in widened.directions])
+    u = np.array([(widened.mean @ d.reshape(k, k)).ravel() for d in widened.directions.toarray()])
     covariance += u.T @ (widened.widths[:, None] * u)
     assert np.any(widened.widths > 1e-6)
     rng = np.random.default_rng(3)
@@ -55,7 +55,8 @@ def test_the_widened_law_is_the_gaussian_it_claims_to_be(slab):
         draws.append(delta.ravel())
     assert log_q == pytest.approx(law.logpdf(delta.ravel()), rel=1e-9)
     assert_allclose(np.cov(np.array(draws).T), covariance, atol=0.08 * covariance.max())
-    turns = np.array([(widened.mean @ a.reshape(k, k)).ravel() for a in module.antisymmetric(k)])
+    angles = module.antisymmetric(k).toarray()
+    turns = np.array([(widened.mean @ a.reshape(k, k)).ravel() for a in angles])
     assert_allclose(widened.information, turns @ np.linalg.inv(covariance) @ turns.T, rtol=1e-7)
     assert not np.allclose(widened.information, turns @ narrow @ turns.T, rtol=1e-2)
 

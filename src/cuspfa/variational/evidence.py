@@ -19,13 +19,16 @@ the others. Each gives a lower bound of log p(y), so the largest one counts.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky, solve_triangular
+from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg.lapack import dpotrf
+from scipy.sparse import csr_array
 from scipy.special import gammaln
 
-from cuspfa._types import Array
+from cuspfa._types import Array, Indices
 from cuspfa.blocks import Noise
 from cuspfa.data.source import DataSource
 from cuspfa.prior import CuspPrior
@@ -49,12 +52,18 @@ class Evidence(NamedTuple):
 
 
 def evidence(
-    state: State, source: DataSource, prior: CuspPrior, rng: np.random.Generator, n_draws: int
+    state: State,
+    source: DataSource,
+    prior: CuspPrior,
+    rng: np.random.Generator,
+    n_draws: int,
+    before_each: Callable[[], None] = lambda: None,
 ) -> Evidence:
     """Collapsed bound of a converged state; for a spike at zero.
 
     Where there is a likeness of the data, it is quick, and varies with Λ and σ² nearly as the data
-    do: few draws find the difference of the two, and many the likeness itself.
+    do: few draws find the difference of the two, and many the likeness itself. What is called
+    before each draw may raise, to stop it.
     """
     k = state.n_factors
     constant = prior.log_count_probability(k) + log_hyper_evidence(state)
@@ -62,6 +71,7 @@ def evidence(
     like = source.likeness(state.loadings.mean, 1.0 / state.noise.precision)
     values, shadows = [], []
     for number in range(max(n_draws // 2, 2)):
+        before_each()
         drawn = _Pair.draw(state, widened, prior, rng)
         values.append(drawn.value(source))
         shadows.append(0.0 if like is None else drawn.value(like))
@@ -163,7 +173,8 @@ class Widened:
         # What q̃ knows of the angles: its inverse covariance along the rotations μA.
         self.information = turns @ metric @ turns.T
         if across.size:  # older SciPy refuses to solve for nothing
-            self.information -= across.T @ cho_solve((self.inner, True), across)
+            explained = solve_triangular(self.inner, across, lower=True)
+            self.information -= explained.T @ explained
 
     def draw(self, rng: np.random.Generator) -> tuple[Array, float]:
         """Λ − μ and log q̃(Λ), the same for both signs."""
@@ -198,24 +209,26 @@ def _scale_variances(state: State) -> Array:
     return np.asarray(np.where(rows == columns, 0.5, 0.25) / pairs)
 
 
-def symmetric(k: int) -> Array:
-    """The K(K+1)/2 symmetric directions, as rows of K² numbers."""
+def symmetric(k: int) -> csr_array:
+    """The K(K+1)/2 symmetric directions, as rows of K² numbers, of which one or two are not 0."""
     rows, columns = np.triu_indices(k)
-    matrices = np.zeros((len(rows), k, k))
-    index = np.arange(len(rows))
-    matrices[index, rows, columns] = 1.0
-    matrices[index, columns, rows] = 1.0
-    return matrices.reshape(len(rows), k * k)
+    return _directions(k, rows, columns, np.where(rows == columns, 0.0, 1.0))
 
 
-def antisymmetric(k: int) -> Array:
-    """The K(K−1)/2 rotations of two columns, as rows of K² numbers."""
+def antisymmetric(k: int) -> csr_array:
+    """The K(K−1)/2 rotations of two columns, as rows of K² numbers, of which two are not 0."""
     rows, columns = np.triu_indices(k, 1)
-    matrices = np.zeros((len(rows), k, k))
-    index = np.arange(len(rows))
-    matrices[index, rows, columns] = 1.0
-    matrices[index, columns, rows] = -1.0
-    return matrices.reshape(len(rows), k * k)
+    return _directions(k, rows, columns, np.full(len(rows), -1.0))
+
+
+def _directions(k: int, rows: Indices, columns: Indices, mirrored: Array) -> csr_array:
+    """1 at (row, column) and `mirrored` at (column, row)."""
+    number = np.arange(len(rows))
+    values = np.concatenate([np.ones(len(rows)), mirrored])
+    places = np.concatenate([rows * k + columns, columns * k + rows])
+    kept = values != 0.0
+    at = (np.tile(number, 2)[kept], places[kept])
+    return csr_array((values[kept], at), shape=(len(rows), k * k))
 
 
 def _orbit(state: State, widened: Widened) -> float:
@@ -226,18 +239,28 @@ def _orbit(state: State, widened: Widened) -> float:
     second = second[np.ix_(order, order)]
     rank = np.argsort(order)
     first, other = np.triu_indices(k, 1)
-    last_of_pair = np.maximum(rank[first], rank[other])
+    by_strength = np.argsort(np.maximum(rank[first], rank[other]), kind="stable")
+    log_dets = _nested_log_dets(widened.information[np.ix_(by_strength, by_strength)])
     gains = [float(k * np.log(2) + gammaln(k + 1))]  # m = 0: signed permutations alone
     for m in range(2, k + 1):
-        volume = log_volume(m)
-        angles = last_of_pair < m
-        information = widened.information[np.ix_(angles, angles)]
-        gain = volume + 0.5 * float(np.linalg.slogdet(information)[1])
+        angles = m * (m - 1) // 2  # those of the m strongest columns come first
+        if angles > len(log_dets):
+            break  # nothing is known of an angle: no gain of a finite size
+        gain = log_volume(m) + 0.5 * float(log_dets[angles - 1])
         gain -= 0.25 * m * (m - 1) * (1.0 + float(np.log(2 * np.pi)))
         gain -= _mixing_loss(second[:m, :m], state.slab, p)
         others = float(gammaln(k + 1) - gammaln(m + 1) + (k - m) * np.log(2))
         gains.append(gain + others)
     return max(gains)
+
+
+def _nested_log_dets(matrix: Array) -> Array:
+    """Log determinants of the leading 1×1, 2×2, ... blocks, as long as they are positive."""
+    if not matrix.size:
+        return np.zeros(0)
+    root, failed = dpotrf(matrix, lower=1)
+    good = failed - 1 if failed else len(matrix)
+    return np.asarray(2.0 * np.cumsum(np.log(np.diag(root)[:good])))
 
 
 def log_volume(k: int) -> float:

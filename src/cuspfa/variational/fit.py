@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple
@@ -70,6 +72,7 @@ class Status(Enum):
     CONVERGED = "converged: the bound grew by less than tol in the last cycle"
     MAX_ITER = "not converged: stopped at max_iter cycles; raise max_iter, or tol"
     INTERRUPTED = "interrupted: the best state so far is kept"
+    OUT_OF_TIME = "out of time: stopped at max_time, with the best of what was tried by then"
     GIVEN_UP = "given up: it could no longer catch up with a better candidate"
     BOUND_FELL = (
         "stopped: the bound fell by more than rounding error, which a right computation cannot "
@@ -106,10 +109,12 @@ def run(
     max_iter: int,
     target: float = -np.inf,
     on_cycle: Callable[[int, float, State], None] | None = None,
+    deadline: float = math.inf,
 ) -> Run:
     """Cycle until the bound grows by less than `tol`; a cycle that lowers it is refused.
 
-    A run is given up when `HOPE` times its last growth would not bring it to `target`.
+    A run is given up when `HOPE` times its last growth would not bring it to `target`, and ends
+    after the cycle in which the clock of `time.monotonic` reaches the deadline.
     """
     trace: list[float] = []
     bound, status = None, Status.MAX_ITER
@@ -139,6 +144,9 @@ def run(
                     break
             if bound.total + HOPE * growth < target:
                 status = Status.GIVEN_UP
+                break
+            if time.monotonic() >= deadline:
+                status = Status.OUT_OF_TIME
                 break
     except KeyboardInterrupt:
         if bound is None:

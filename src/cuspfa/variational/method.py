@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
@@ -18,7 +19,7 @@ from cuspfa.prior import CuspPrior
 from cuspfa.variational.cycle import State
 from cuspfa.variational.fit import Run
 from cuspfa.variational.restarts import random_restarts
-from cuspfa.variational.search import Callback, Interrupted, Search
+from cuspfa.variational.search import Callback, Interrupted, OutOfTime, Search
 from cuspfa.variational.weighing import signal_left, weigh, weigh_collapsed
 
 WEIGHINGS: dict[str, Callable[[Search], None] | None] = {
@@ -28,6 +29,8 @@ WEIGHINGS: dict[str, Callable[[Search], None] | None] = {
 }
 CLEAR = 1.5
 """Times the edge of noise: correlation left over that is worth a warning."""
+MOST_FACTORS = 100
+"""What `max_factors=None` looks for at most; data with more have no small number of factors."""
 NOTABLE = 1e-3
 """Weights below this are not kept for draws."""
 
@@ -42,6 +45,12 @@ class VariationalFit(NamedTuple):
     """Other numbers of factors of notable weight, with their weights."""
     crowded: bool
     """Was the number limited to what the columns can tell apart, with correlation left over?"""
+    out_of_time: bool = False
+    """Did `max_time` end the search?"""
+    limit: int | None = None
+    """`max_factors`, or what None stands for, if the number of factors has come to it."""
+    rise: float = math.nan
+    """Nats that each of the last factors added, where more were not tried; else NaN."""
 
 
 class Variational(BaseEstimator):  # type: ignore[misc]
@@ -65,23 +74,30 @@ class Variational(BaseEstimator):  # type: ignore[misc]
         by a bridge between q and the posterior, for up to 10 factors and data up to about 200
         columns (or as many numbers); beyond, like "collapsed". "collapsed": a bound of it with
         the scores integrated out and rotations taken into account, which is quicker and on the
-        side of few factors. "bound": the evidence lower bound, as in the paper, which prefers
-        too few.
+        side of few factors; beyond 64 factors, like "bound". "bound": the evidence lower bound,
+        as in the paper, which prefers too few.
         Of no effect with a finite spike or random starts. The smallest number is chosen whose
         evidence is not below the best by more than 2 nats and twice the Monte Carlo error.
     n_init : int, default=20
         Number of random starts; of no effect with "spectral".
     max_factors : int or None, default=None
         Most factors. None means as many as p columns can tell apart (Ledermann's bound) and n
-        rows support; with a finite spike it means p, as in the paper, whose process has
-        H = max_factors + 1 terms.
+        rows support, and no more than 100; with a finite spike it means p, as in the paper, whose
+        process has H = max_factors + 1 terms. Counts, random walks and images may have no small
+        number of factors: the bound then rises with each one, and a warning at the end says by
+        how much.
+    max_time : float or None, default=None
+        Seconds after which the search stops, with the best of what was tried by then: `status_`
+        says so and `converged_` is False. One cycle is made in any case. What was found by then
+        depends on the machine.
     mean : {"flat", "plugged-in"}, default="flat"
         "flat" integrates the means out under a flat prior, which counts n − 1 rows; "plugged-in"
         treats the sample means as known and counts n, as in the papers. The two bounds are not
         comparable.
     callback : callable or None, default=None
         Called after each cycle with a `Progress` tuple: n_factors, cycle, lower_bound,
-        best_lower_bound.
+        best_lower_bound, max_factors, rise (nats that a further factor added lately, while the
+        search goes up), seconds (since it began), seconds_left (to `max_factors` at this pace).
 
     Examples
     --------
@@ -96,6 +112,7 @@ class Variational(BaseEstimator):  # type: ignore[misc]
         "score": [StrOptions(set(WEIGHINGS))],
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "max_factors": [Interval(Integral, 0, None, closed="left"), None],
+        "max_time": [Interval(Real, 0, None, closed="neither"), None],
         "mean": [StrOptions({"flat", "plugged-in"})],
         "callback": [callable, None],
     }
@@ -109,6 +126,7 @@ class Variational(BaseEstimator):  # type: ignore[misc]
         score: str = "evidence",
         n_init: int = 20,
         max_factors: int | None = None,
+        max_time: float | None = None,
         mean: str = "flat",
         callback: Callback | None = None,
     ) -> None:
@@ -118,6 +136,7 @@ class Variational(BaseEstimator):  # type: ignore[misc]
         self.score = score
         self.n_init = n_init
         self.max_factors = max_factors
+        self.max_time = max_time
         self.mean = mean
         self.callback = callback
 
@@ -128,7 +147,9 @@ class Variational(BaseEstimator):  # type: ignore[misc]
     def _limit(self, source: DataSource, prior: CuspPrior) -> int:
         if self.max_factors is not None:
             return min(self.max_factors, source.p)
-        return source.p if prior.spike is not None else most_identified(source.p, source.n)
+        if prior.spike is not None:
+            return source.p
+        return min(most_identified(source.p, source.n), MOST_FACTORS)
 
     def infer(
         self,
@@ -149,8 +170,9 @@ class Variational(BaseEstimator):  # type: ignore[misc]
             max_factors=limit if n_factors is None else max(limit, n_factors),
             rng=rng,
             callback=self.callback,
+            deadline=math.inf if self.max_time is None else time.monotonic() + self.max_time,
         )
-        interrupted = False
+        interrupted = out_of_time = False
         try:
             if self.init == "random":
                 random_restarts(search, n_init=self.n_init, n_factors=n_factors, n_jobs=n_jobs)
@@ -158,6 +180,8 @@ class Variational(BaseEstimator):  # type: ignore[misc]
                 search.over_k(None if prior.spike is not None else WEIGHINGS[self.score])
             else:
                 search.at_k(n_factors)
+        except OutOfTime:
+            out_of_time = True
         except (Interrupted, KeyboardInterrupt):
             if not search.curve:
                 raise KeyboardInterrupt from None  # nothing to keep yet
@@ -170,10 +194,24 @@ class Variational(BaseEstimator):  # type: ignore[misc]
             and search.evidence_by_k
             and entry.n_factors != best.state.n_factors
         ]
-        at_limit = n_factors is None and self.max_factors is None and prior.spike is None
-        at_limit = at_limit and best.state.n_factors == limit < source.p
-        crowded = at_limit and not interrupted and signal_left(search, best.state, CLEAR)
-        return VariationalFit(best, entries, interrupted, rivals, crowded)
+        number = int(np.sum(best.state.active > 0.5))
+        found = n_factors is None and not interrupted
+        identified = most_identified(source.p, source.n)
+        free = self.max_factors is None and prior.spike is None
+        crowded = found and free and number == limit == identified < source.p
+        crowded = crowded and not out_of_time and signal_left(search, best.state, CLEAR)
+        set_limit = self.max_factors if not free else MOST_FACTORS if limit < identified else None
+        reached = found and set_limit is not None and number == set_limit
+        return VariationalFit(
+            best,
+            entries,
+            interrupted,
+            rivals,
+            crowded,
+            out_of_time,
+            set_limit if reached else None,
+            search.climb()[0] if found else math.nan,
+        )
 
 
 def most_identified(p: int, n: float) -> int:

@@ -6,8 +6,8 @@ from contextlib import suppress
 
 from joblib import Parallel, delayed
 
-from cuspfa.variational.fit import Run, Status
-from cuspfa.variational.search import Interrupted, Search
+from cuspfa.variational.fit import Run
+from cuspfa.variational.search import Search, Stopped, stop_if_stopped
 from cuspfa.variational.starts import draw_start
 
 
@@ -23,14 +23,13 @@ def random_restarts(
     for runs in Parallel(n_jobs=n_jobs, return_as="generator")(work):
         for done in runs:
             search.remember(done)
-            if done.status is Status.INTERRUPTED:
-                raise Interrupted
+            stop_if_stopped(done)
 
 
 def _one_restart(search: Search, n_factors: int | None) -> list[Run]:
     n_terms = search.max_factors + 1
     start = draw_start(search.source, search.prior, n_terms, search.rng, n_factors)
-    # What an interrupt has left is remembered too: the caller sees it by its status.
-    with suppress(Interrupted):
+    # What a run that was stopped has left is remembered too: the caller sees it by its status.
+    with suppress(Stopped):
         search.try_state(start, patient=True)
     return list(search.best_by_k.values())

@@ -54,7 +54,8 @@ def posterior_of(
 def record_of(fit: VariationalFit) -> FitRecord:
     """How the fit went."""
     run = fit.best
-    status = Status.INTERRUPTED if fit.interrupted else run.status
+    status = Status.OUT_OF_TIME if fit.out_of_time else run.status
+    status = Status.INTERRUPTED if fit.interrupted else status
     return FitRecord(
         "variational",
         run.total,

@@ -5,13 +5,20 @@ a row have not raised the bound. A candidate is given up as soon as it cannot ca
 best K are then started anew from elsewhere, since the bound at one K may have several maxima, and
 the winner is polished.
 
+Above `LARGE` factors the walk takes several at once: twice as many after each step that raised the
+bound, half as many after one that did not, down to one. Where the data do not have a small number
+of factors the bound rises for long, and `Progress` says by how much.
+
 The bound falls behind log p(y | K) more and more as K grows, so the walk may stop too early;
 `weighing.py` goes on from there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -49,6 +56,16 @@ POLISH, REFRESHED = 0.01, 2
 of the data is made anew before it is searched."""
 
 
+LARGE = 40
+"""Factors above which a walk takes more than one at a time."""
+FIRST_STEP, LONGEST_STEP = 1 / 20, 1 / 4
+"""Parts of K: the first step of a walk above `LARGE`, and the longest."""
+ROUGH = 0.002
+"""Part of a long step's gain that a cycle of the next must add: its end matters, not its digits."""
+LOOK_BACK = 1 / 10
+"""The part of K over which the rise of the bound is measured."""
+
+
 class Progress(NamedTuple):
     """What a callback is told after each cycle."""
 
@@ -56,6 +73,14 @@ class Progress(NamedTuple):
     cycle: int
     lower_bound: float
     best_lower_bound: float
+    max_factors: int
+    """The most that the search would try."""
+    rise: float
+    """Nats that a further factor has added lately; NaN unless the most factors so far are best."""
+    seconds: float
+    """Since the search began."""
+    seconds_left: float
+    """Until `max_factors` at the present pace, and not beyond `max_time`; NaN where `rise` is."""
 
 
 Callback = Callable[[Progress], None]
@@ -69,10 +94,20 @@ class Point(NamedTuple):
     """Cycles of all its runs."""
     status: Status
     """How its best run ended."""
+    seconds: float
+    """From the start of the search until it was first tried."""
 
 
-class Interrupted(Exception):
-    """Ctrl-C during a run: the search ends with what it has."""
+class Stopped(Exception):
+    """The search ends with what it has."""
+
+
+class Interrupted(Stopped):
+    """By Ctrl-C."""
+
+
+class OutOfTime(Stopped):
+    """By `max_time`."""
 
 
 class Search:
@@ -88,8 +123,13 @@ class Search:
         max_factors: int,
         rng: np.random.Generator,
         callback: Callback | None = None,
+        began: float | None = None,
+        deadline: float = math.inf,
     ) -> None:
         self.source, self.prior = source, prior
+        self.began = time.monotonic() if began is None else began
+        self.deadline = deadline
+        """When to stop, on the clock of `time.monotonic`, which processes of a machine share."""
         self.tol, self.max_iter, self.max_factors = tol, max_iter, max_factors
         self.rng, self.callback = rng, callback
         self.best_by_k: dict[int, Run] = {}
@@ -154,6 +194,8 @@ class Search:
             max_factors=self.max_factors,
             rng=rng,
             callback=None if silent else self.callback,
+            began=self.began,
+            deadline=self.deadline,
         )
 
     # --- one run ---
@@ -168,10 +210,10 @@ class Search:
             max_iter=self.max_iter,
             target=self.best.total if self.best_by_k and not patient else -np.inf,
             on_cycle=self._report,
+            deadline=self.deadline,
         )
         self.remember(done)
-        if done.status is Status.INTERRUPTED:
-            raise Interrupted
+        stop_if_stopped(done)
         alive = done.state.active > 0.5
         if not np.all(alive):  # explicit factors that the labels call inactive join the others
             mean = done.state.loadings.mean[:, alive]
@@ -184,7 +226,8 @@ class Search:
         known = self.curve.get(k)
         cycles = done.n_iter + (known.n_iter if known else 0)
         if known is None or done.total > known.lower_bound:
-            known = Point(done.total, cycles, done.status)
+            seconds = known.seconds if known else time.monotonic() - self.began
+            known = Point(done.total, cycles, done.status, seconds)
             self.best_by_k[k] = done
         self.curve[k] = known._replace(n_iter=cycles)
         floor = self.best.total - FAR
@@ -195,7 +238,47 @@ class Search:
     def _report(self, number: int, bound: float, at: State) -> None:
         if self.callback is not None:
             so_far = max(bound, self.best.total) if self.best_by_k else bound
-            self.callback(Progress(at.n_factors, number, bound, so_far))
+            now = time.monotonic()
+            rise, left = self._outlook(now)
+            self.callback(
+                Progress(
+                    *(at.n_factors, number, bound, so_far, self.max_factors),
+                    *(rise, now - self.began, left),
+                )
+            )
+
+    def _outlook(self, now: float) -> tuple[float, float]:
+        """How the bound rises with a factor, and seconds to the most factors at this pace."""
+        rise, pace = self.climb()
+        if math.isnan(rise):
+            return math.nan, math.nan
+        left = pace * (self.max_factors - self.best.state.n_factors)
+        return rise, min(left, max(self.deadline - now, 0.0))
+
+    def climb(self) -> tuple[float, float]:
+        """Nats and seconds of a factor, up to the best K if none above it was tried; or NaN.
+
+        Over the last tenth of the way, or the last two steps. A run that was given up has not
+        shown its height.
+        """
+        if not self.best_by_k:
+            return math.nan, math.nan
+        top = self.best.state.n_factors
+        below = sorted(
+            k for k, point in self.curve.items() if k < top and point.status is not Status.GIVEN_UP
+        )
+        if max(self.curve) > top or len(below) < 2:
+            return math.nan, math.nan
+        far = [k for k in below if top - k >= LOOK_BACK * top]
+        start = min(far[-1] if far else below[0], below[-2])
+        here, there = self.curve[top], self.curve[start]
+        rise = (here.lower_bound - there.lower_bound) / (top - start)
+        return rise, (here.seconds - there.seconds) / (top - start)
+
+    def check_time(self) -> None:
+        """Stop if time is over; for work between runs."""
+        if time.monotonic() >= self.deadline:
+            raise OutOfTime
 
     def state_at(self, mean: Array, noise_variance: Array) -> State:
         """A state with these loadings and noise, otherwise like the best run so far."""
@@ -230,15 +313,15 @@ class Search:
                 break
         return self.state_at(mean, noise)
 
-    def smaller(self, state: State) -> State:
-        """Without its weakest factor."""
+    def smaller(self, state: State, less: int = 1) -> State:
+        """Without its weakest factors."""
         mean = state.loadings.mean
-        weakest = int(np.argmin(np.sum(mean**2, axis=0)))
-        noise = noise_variance(state) + mean[:, weakest] ** 2
+        weakest = np.argsort(np.sum(mean**2, axis=0), kind="stable")[:less]
+        noise = noise_variance(state) + np.sum(mean[:, weakest] ** 2, axis=1)
         return self.state_at(np.delete(mean, weakest, axis=1), noise)
 
     def larger(self, state: State, extra: Array) -> State:
-        """With one factor more."""
+        """With a factor more, or several."""
         mean = np.column_stack([state.loadings.mean, extra])
         return self.state_at(mean, noise_variance(state))
 
@@ -254,6 +337,7 @@ class Search:
 
     def walk_up(self) -> None:
         """Add factors to the best run until `PATIENCE` in a row were no better."""
+        self.take_long_steps(upwards=True)
         state, misses = self.best.state, 0
         directions = np.zeros((self.source.p, 0))
         while misses < PATIENCE and state.n_factors < self.max_factors:
@@ -269,11 +353,44 @@ class Search:
 
     def walk_down(self) -> None:
         """Take factors from the best run until `PATIENCE` in a row were no better."""
+        self.take_long_steps(upwards=False)
         state, misses = self.best.state, 0
         while misses < PATIENCE and state.n_factors > 0:
             before = self.best.total
             state = self.try_state(self.smaller(state)).state
             misses = 0 if self.best.total > before else misses + self.cost_of_miss(state)
+
+    def take_long_steps(self, *, upwards: bool) -> None:
+        """Several factors at a time from the best run, where it has more than `LARGE`.
+
+        Steps grow as long as they raise the bound, then shrink to one, so that the number of runs
+        grows like the logarithm of the way. Runs end early while each step gains much.
+        """
+        step, grows, tol = int(FIRST_STEP * self.best.state.n_factors), True, self.tol
+        while step > 1:
+            state, before = self.best.state, self.best.total
+            room = self.max_factors - state.n_factors if upwards else state.n_factors - LARGE
+            step = min(step, room)
+            if room < 2:
+                break
+            if upwards:
+                start = self.larger(state, self.left_over(state, step))
+            else:
+                start = self.smaller(state, step)
+            self.try_state(start, tol=tol)
+            gain = self.best.total - before
+            if gain > 0.0 and grows:
+                tol = max(self.tol, ROUGH * gain)
+                step = min(2 * step, max(int(LONGEST_STEP * state.n_factors), step))
+            elif gain <= 0.0:
+                self._settle_best(tol)
+                step, grows, tol = step // 2, False, self.tol
+        self._settle_best(tol)
+
+    def _settle_best(self, tol: float) -> None:
+        """Run the best one on to `tol` of the search if it ended at another."""
+        if tol > self.tol:
+            self.try_state(self.best.state)
 
     def cost_of_miss(self, state: State) -> int:
         """Patience that a miss costs: one, and one more for every `DENT` it is behind the best."""
@@ -292,7 +409,8 @@ class Search:
                 self.try_state(self.larger(below, self.left_over(below, 1)))
             if len(near) > 1:
                 self.try_state(self.spectral_state(k))
-        self.random_neighbours()
+        if self.best.state.n_factors <= LARGE:  # a random start with more is never near
+            self.random_neighbours()
         return self.best.total > before + self.tol
 
     def random_neighbours(self) -> None:
@@ -340,12 +458,14 @@ class Search:
         """
         for _ in range(REFRESHED):
             first = self._beside(like)
-            found = first.try_state(first.spectral_state()).state
+            with self._keeping(first):
+                found = first.try_state(first.spectral_state()).state
             like = self.source.likeness(found.loadings.mean, noise_variance(found)) or like
         scout, self.followed = self._beside(like), True
-        scout.try_state(scout.spectral_state())
-        scout.walk()
-        scout.settle_rivals()
+        with self._keeping(scout):
+            scout.try_state(scout.spectral_state())
+            scout.walk()
+            scout.settle_rivals()
         top, height = scout.best.state.n_factors, scout.best.total
         near = [
             k
@@ -354,6 +474,15 @@ class Search:
         ]
         for k in sorted(near, key=lambda k: -scout.best_by_k[k].total):
             self.try_state(self._at_home(scout.best_by_k[k].state))
+
+    @contextmanager
+    def _keeping(self, scout: Search) -> Iterator[None]:
+        """Where time ends during a search of other data, its best is kept by a cycle on these."""
+        try:
+            yield
+        except OutOfTime:
+            self.try_state(self._at_home(scout.best.state))
+            raise
 
     def _beside(self, like: DataSource) -> Search:
         """The same search of other data."""
@@ -364,6 +493,8 @@ class Search:
             max_iter=self.max_iter,
             max_factors=self.max_factors,
             rng=self.rng,
+            began=self.began,
+            deadline=self.deadline,
         )
 
     def _at_home(self, found: State) -> State:
@@ -390,7 +521,12 @@ class Search:
             self.walk()
         self.settle_rivals()
         if weigh is not None:
-            weigh(self)
+            try:
+                weigh(self)
+            except (Stopped, KeyboardInterrupt):
+                if self.best.state.n_factors not in self.evidence_by_k:
+                    self.evidence_by_k.clear()  # of other K alone it decides nothing
+                raise
         self.polish()
 
     def settle_rivals(self) -> None:
@@ -403,13 +539,15 @@ class Search:
     def at_k(self, k: int) -> None:
         """K given: a spectral start, and others if it was slow to settle; then polish."""
         self.wanted = k
-        first = self.try_state(self.spectral_state(k))
-        if k and first.n_iter > SLOW:
-            self._approach(k)
-        # A finite spike may call a given factor inactive: then the most that stayed active count.
-        kept = k if k in self.best_by_k else max(self.best_by_k)
-        self.curve = {kept: self.curve[kept]}
-        self.best_by_k = {kept: self.best_by_k[kept]}
+        try:
+            first = self.try_state(self.spectral_state(k))
+            if k and first.n_iter > SLOW:
+                self._approach(k)
+        finally:  # also when it is stopped: other K were steps on the way
+            # A finite spike may call a given factor inactive: then the most that stayed count.
+            kept = k if k in self.best_by_k else max(self.best_by_k, default=None)
+            self.curve = {} if kept is None else {kept: self.curve[kept]}
+            self.best_by_k = {} if kept is None else {kept: self.best_by_k[kept]}
         self.polish()
 
     def _approach(self, k: int) -> None:
@@ -442,6 +580,14 @@ class Search:
             near = beside.try_state(beside._at_home(state), tol=tol, patient=True).state
             state = self._at_home(near) if near.n_factors == state.n_factors else state
         self.try_state(state, tol=tol, patient=True)
+
+
+def stop_if_stopped(done: Run) -> None:
+    """Raise what ends the search, if that run was ended from without."""
+    if done.status is Status.INTERRUPTED:
+        raise Interrupted
+    if done.status is Status.OUT_OF_TIME:
+        raise OutOfTime
 
 
 def noise_variance(state: State) -> Array:

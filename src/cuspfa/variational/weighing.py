@@ -25,6 +25,8 @@ MISSES = 2
 """So many K in a row that the evidence does not prefer end the weighing."""
 NEAR_EDGE = 0.9
 """A direction below this part of the edge of pure noise is not worth weighing."""
+HEAVIEST = 64
+"""Above so many factors the bound decides: an evidence takes K⁴ numbers and K⁶ multiplications."""
 DEAD = 0.05
 """A factor with less signal than this does nothing: K with it is K − 1 without."""
 MANY = 10
@@ -76,6 +78,7 @@ def _behind(one: Evidence, best: Evidence) -> float:
 
 
 def _bridge(search: Search, k: int, draws: int) -> Evidence:
+    search.check_time()
     if k == 0:
         return _weigh(search, k, draws)  # exact, without a bridge
     assert search.statistics is not None
@@ -111,7 +114,7 @@ def _close_below(search: Search) -> bool:
 
 def weigh_collapsed(search: Search) -> None:
     """Upwards while in reach, and the one below if its bound is close; by `evidence.py`."""
-    if not _open_question(search):
+    if search.best.state.n_factors > HEAVIEST or not _open_question(search):
         return
     k = search.best.state.n_factors
     if _close_below(search):
@@ -134,7 +137,9 @@ def _in_reach(search: Search, k: int) -> bool:
 
     Hopeless is more than evidence has ever given back for so many factors.
     """
-    if k > search.max_factors or not signal_left(search, search.best_by_k[k - 1].state):
+    if k > min(search.max_factors, HEAVIEST) or not signal_left(
+        search, search.best_by_k[k - 1].state
+    ):
         return False
     allowance = (k - search.best.state.n_factors) * (30 + 5 * k)
     if k not in search.curve:
@@ -171,7 +176,8 @@ def _weigh(search: Search, k: int, most: int) -> Evidence:
     state, draws = search.best_by_k[k].state, _draws(search, k, most)
     # The same draws every time: an average, which should not differ from fit to fit.
     fixed = np.random.default_rng(0)
-    found = evidence(state, search.source, search.prior, fixed, draws)
+    search.check_time()
+    found = evidence(state, search.source, search.prior, fixed, draws, search.check_time)
     search.evidence_by_k[k] = found
     return found
 
