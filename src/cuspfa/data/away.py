@@ -8,6 +8,7 @@ import numpy as np
 
 from cuspfa._types import Array
 from cuspfa.data.batches import Slices, is_out_of_core
+from cuspfa.data.checks import left_out
 from cuspfa.data.complete import Prepared, column_scale, counted_rows, prepare_moments
 from cuspfa.data.distributed import (
     DaskRows,
@@ -36,6 +37,8 @@ class Brought(NamedTuple):
     names: list[str] | None
     concern: str | None
     """What a fit should say of the columns."""
+    empty: int = 0
+    """Rows without any value that were left out."""
 
 
 def find_away(data: Any) -> Stream | DaskRows | None:
@@ -52,15 +55,19 @@ def bring(view: Stream | DaskRows, *, scaling: str, flat_mean: bool) -> Brought:
     try:
         found = read(view, rare) if isinstance(view, Stream) else _compute(view)
     except HoleError as error:
+        if isinstance(view, DaskRows) and view.leave_out_empty():
+            return bring(view, scaling=scaling, flat_mean=flat_mean)
         found = rows_with_holes(view, error)
     if isinstance(found, np.ndarray):
-        return Brought(None, found, view.names, None)
+        return Brought(None, found, view.names, None, view.empty_rows)
     if isinstance(found, Moments):
         found.check_usable()
         prepared = prepare_moments(found, scaling=scaling, flat_mean=flat_mean)
     else:
         prepared = _prepare_wide(found, view.names, scaling, flat_mean)
-    return Brought(prepared, None, view.names, rare.warning(view.names))
+    concerns = (left_out(view.empty_rows, prepared.n), rare.warning(view.names))
+    concern = " ".join(filter(None, concerns)) or None
+    return Brought(prepared, None, view.names, concern, view.empty_rows)
 
 
 def _compute(rows: DaskRows) -> Moments | Mapped | OnWorkers | Array:

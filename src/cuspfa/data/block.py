@@ -15,6 +15,8 @@ class Block(NamedTuple):
     """Name of the file, or what else they are from."""
     first: int
     """Number of the first row there."""
+    empty: int = 0
+    """Rows without any value that were left out of it."""
 
 
 class Reader(Protocol):

@@ -29,19 +29,27 @@ class Table(NamedTuple):
     """What the input calls its columns, text or not, for messages."""
     has_holes: bool = False
     """Is there a NaN?"""
+    empty: tuple[int, ...] = ()
+    """Which of the given rows had no value at all and were left out, of data to be fitted."""
 
 
-def check_rows(data: Any, names: list[str] | None = None, *, holes: bool = False) -> Table:
+def check_rows(
+    data: Any, names: list[str] | None = None, *, holes: bool = False, fitted: bool = False
+) -> Table:
     """Rows and names of anything that holds finite numbers, be it one row or constant.
 
-    `names` are for an array, which has none of its own; `holes` allows missing values.
+    `names` are for an array, which has none of its own; `holes` allows missing values; of data to
+    be `fitted` rows without any value are left out.
     """
-    return _read(data, names, holes)[0]
+    return _read(data, names, holes, fitted=fitted)[0]
 
 
 def check_table(data: Any, names: list[str] | None = None, *, holes: bool = False) -> Table:
-    """The same for data to be fitted: two rows or more, and no column constant or empty."""
-    table, ranges = _read(data, names, holes)
+    """The same for data to be fitted: two rows or more, and no column constant or empty.
+
+    Rows without any value carry no information and are left out.
+    """
+    table, ranges = _read(data, names, holes, fitted=True)
     n, p = table.rows.shape
     if p < 1:
         raise DataError(
@@ -136,7 +144,33 @@ def _positions_of_names(given: list[str], names: list[str] | None) -> Indices:
     return np.array([places[name][0] for name in given], dtype=np.intp)
 
 
-def _read(data: Any, names: list[str] | None, holes: bool) -> tuple[Table, tuple[Array, Array]]:
+def without_values(rows: Any) -> BoolArray:
+    """(n,) rows that are NaN throughout; what a sparse matrix does not hold is zero."""
+    n, p = rows.shape
+    if sparse.issparse(rows):
+        lacking = np.repeat(np.arange(n), np.diff(rows.indptr))[np.isnan(rows.data)]
+        return np.asarray(np.bincount(lacking, minlength=n) == p)
+    found = np.isnan(rows[:, 0])
+    some = np.flatnonzero(found)  # hardly any, as a rule
+    found[some] = np.isnan(rows[some]).all(axis=1)
+    return np.asarray(found)
+
+
+def left_out(empty: int, n: int) -> str | None:
+    """What is to be said of so many rows without any value beside n others."""
+    if not empty:
+        return None
+    rows = (
+        "1 row has no value at all and is"
+        if empty == 1
+        else (f"{empty} rows have no value at all and are")
+    )
+    return f"{rows} left out: {n} rows are analysed."
+
+
+def _read(
+    data: Any, names: list[str] | None, holes: bool, *, fitted: bool = False
+) -> tuple[Table, tuple[Array, Array]]:
     """The table, and the smallest and largest value of each column, NaN if it has none."""
     frame = as_frame(data)
     if frame is None:
@@ -151,14 +185,20 @@ def _read(data: Any, names: list[str] | None, holes: bool) -> tuple[Table, tuple
         nothing = np.zeros(rows.shape[1])
         return Table(rows, names, labels), (nothing, nothing)
     low, high = _column_range(rows)
-    missing = bool(np.isnan(low).any())
+    missing, empty = bool(np.isnan(low).any()), np.zeros(0, dtype=np.intp)
+    if missing and fitted:
+        lacking = without_values(rows)
+        if lacking.any() and not lacking.all():  # of nothing at all the columns are named
+            rows, empty = rows[~lacking], np.flatnonzero(lacking)
+            low, high = _column_range(rows)
+            missing = bool(np.isnan(low).any())
     if missing and holes and not sparse.issparse(rows):
         low, high = np.fmin.reduce(rows, axis=0), np.fmax.reduce(rows, axis=0)
         low, high = np.asarray(low, float), np.asarray(high, float)
     else:
         _check_no_holes(rows, low, labels, allowed=holes)
     _check_finite(rows, low, high, labels)
-    return Table(rows, names, labels, missing), (low, high)
+    return Table(rows, names, labels, missing, tuple(empty.tolist())), (low, high)
 
 
 def _rows_of_sparse(data: Any) -> Any:

@@ -73,6 +73,19 @@ class DaskRows:
         self.array = data
         self.n_rows = None if np.isnan(data.shape[0]) else int(data.shape[0])
         self.allowed = allowed_bytes(None)
+        self.empty_rows = 0
+        """Rows without any value that were left out."""
+
+    def leave_out_empty(self) -> bool:
+        """Leave out rows without any value; were there any? One more pass."""
+        if self.n_rows is None:
+            self.array = self.array.compute_chunk_sizes()
+        lacking = np.asarray(_dask("dask.array").isnan(self.array).all(axis=1).compute())
+        if not lacking.any() or lacking.all():
+            return False
+        self.array = self.array[np.flatnonzero(~lacking)]
+        self.n_rows, self.empty_rows = int((~lacking).sum()), int(lacking.sum())
+        return True
 
     @property
     def is_wide(self) -> bool:

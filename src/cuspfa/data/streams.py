@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cuspfa._checks import must_be, one_of, whole
-from cuspfa._types import Array
+from cuspfa._types import Array, BoolArray
+from cuspfa._warn import warn
 from cuspfa.data.arrays import BLOCK
 from cuspfa.data.batches import Slices, open_reader, paths_of
 from cuspfa.data.block import Block
+from cuspfa.data.checks import left_out, without_values
 from cuspfa.data.mapped import Mapped
 from cuspfa.data.memory import allowed_bytes, check_fits, in_words
 from cuspfa.data.moments import Moments
@@ -126,6 +128,8 @@ class Stream:
         self.progress = progress
         self.reader, self.paths = open_reader(data, columns), paths_of(data)
         self.batch_rows = _block_rows(batch_rows, self.n_columns, self.allowed)
+        self.empty_rows = 0
+        """Rows without any value that the last pass for a fit left out."""
 
     @property
     def names(self) -> list[str] | None:
@@ -168,12 +172,18 @@ class Stream:
         return isinstance(self.reader, Slices) and self.reader.is_one_array
 
     def blocks(self, *, holes: bool = False) -> Iterator[Block]:
-        """Blocks of rows, read ahead in a thread; a value that is no number is an error."""
+        """Blocks of rows, read ahead in a thread; a value that is no number is an error.
+
+        With `holes` all rows are there, with their missing values; without, rows that have no value
+        at all are left out and counted.
+        """
         began, rows = time.perf_counter(), 0
+        self.empty_rows = 0
         self._tell(began, rows)
         for block in _read_ahead(self._checked(holes), AHEAD):
+            self.empty_rows += block.empty
             yield block
-            rows += len(block.rows)
+            rows += len(block.rows) + block.empty
             self._tell(began, rows)
 
     def _checked(self, holes: bool) -> Iterator[Block]:
@@ -181,7 +191,10 @@ class Stream:
             with np.errstate(over="ignore", invalid="ignore"):
                 fine = bool(np.isfinite(block.rows.sum()))
             if not fine:
-                check_block(block, self.names, holes)
+                lacking = without_values(block.rows)
+                check_block(block, self.names, holes, lacking)
+                if lacking.any() and not holes:
+                    block = block._replace(rows=block.rows[~lacking], empty=int(lacking.sum()))
             yield block
 
     def _tell(self, began: float, rows: int) -> None:
@@ -189,6 +202,15 @@ class Stream:
             speed = rows / max(time.perf_counter() - began, 1e-9)
             left = (self.n_rows - rows) / speed if self.n_rows is not None and rows else None
             self.progress(Progress(rows, self.n_rows, speed, left))
+
+
+def summed_up(stream: Stream) -> Moments:
+    """The same for the user, who is told of rows that were left out."""
+    found = moments_of(stream)
+    said = left_out(stream.empty_rows, found.n)
+    if said is not None:
+        warn(said)
+    return found
 
 
 def moments_of(stream: Stream, rare: RareValues | None = None) -> Moments:
@@ -273,9 +295,16 @@ def _check_held(rows: int, stream: Stream) -> None:
     )
 
 
-def check_block(block: Block, names: list[str] | None, holes: bool = False) -> None:
-    """Name the first value that is no number."""
+def check_block(
+    block: Block,
+    names: list[str] | None,
+    holes: bool = False,
+    lacking: BoolArray | None = None,
+) -> None:
+    """Name the first value that is no number, but in rows that are lacking altogether."""
     wrong = np.isinf(block.rows) if holes else ~np.isfinite(block.rows)
+    if lacking is not None:
+        wrong[lacking] = False
     if not wrong.any():
         return  # a sum too large for a number, of values that are not
     row, column = (int(one) for one in np.argwhere(wrong)[0])
