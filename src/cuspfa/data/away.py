@@ -8,7 +8,7 @@ import numpy as np
 
 from cuspfa._types import Array
 from cuspfa.data.batches import Slices, is_out_of_core
-from cuspfa.data.checks import left_out
+from cuspfa.data.checks import is_dask, left_out
 from cuspfa.data.complete import Prepared, column_scale, counted_rows, prepare_moments
 from cuspfa.data.distributed import (
     DaskRows,
@@ -16,7 +16,6 @@ from cuspfa.data.distributed import (
     OnWorkers,
     client_of,
     columns_on_workers,
-    is_dask,
 )
 from cuspfa.data.distributed import moments_of as dask_moments
 from cuspfa.data.mapped import Mapped, MappedMatrix

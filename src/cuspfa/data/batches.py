@@ -20,7 +20,7 @@ from cuspfa._packages import needed
 from cuspfa.data.arrow import SUFFIXES as ARROW_SUFFIXES
 from cuspfa.data.arrow import ArrowFiles, column_types
 from cuspfa.data.block import Block, Reader
-from cuspfa.data.checks import check_columns, check_rows
+from cuspfa.data.checks import check_columns, check_rows, unmasked, unmasked_blocks
 from cuspfa.data.frames import as_frame
 from cuspfa.errors import DataError, InputError
 
@@ -42,7 +42,7 @@ def open_reader(data: Any, columns: Any = None) -> Reader:
         table = check_rows(data, holes=True)
         return Slices([(type(data).__name__, table.rows)], table.names, columns)
     if hasattr(data, "shape") and hasattr(data, "__getitem__"):
-        return Slices([(_where(data), data)], None, columns)
+        return Slices([(_where(data), unmasked_blocks(data))], None, columns)
     if isinstance(data, Iterable):
         return Given(data, columns)
     raise must_be(
@@ -88,7 +88,7 @@ class Slices:
         for place, thing in self.things:
             for first in range(0, int(thing.shape[0]), size):
                 rows = thing[first : first + size]
-                rows = rows.toarray() if issparse(rows) else rows
+                rows = rows.toarray() if issparse(rows) else unmasked(rows)
                 rows = rows if self.chosen is None else rows[:, self.chosen]
                 # A copy: what a memory map lends would be read where it is multiplied.
                 yield Block(np.array(rows, dtype=dtype), place, first)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import reprlib
+import sys
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -10,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from cuspfa._types import Array, BoolArray, Indices
-from cuspfa.data.frames import as_frame, frame_labels, rows_of_frame
+from cuspfa.data.frames import as_frame, floats_of, frame_labels, rows_of_frame
 from cuspfa.data.names import column_label, text_names
 from cuspfa.errors import DataError, DataTypeError, InputError
 
@@ -222,14 +223,14 @@ def _rows_of_array(data: Any, holes: bool) -> Any:
             "X must be a table. Got an AnnData object instead: use cuspfa.anndata.fit(adata), or "
             "pass adata.X or adata.to_df()."
         )
+    data = unmasked_blocks(data).compute() if is_dask(data) else _with_masks(data)
     if np.ma.isMaskedArray(data):
         if np.ma.is_masked(data) and not holes:
             raise DataError(
                 "X must have no masked values. Got a masked array instead; drop these rows or "
                 "columns, or impute the values first."
             )
-        masked = np.ma.is_masked(data) and data.dtype.kind in "fiub"
-        data = np.ma.filled(data.astype(float), np.nan) if masked else np.ma.getdata(data)
+        data = unmasked(data)
     try:
         raw = np.asarray(data)
     except ValueError as error:
@@ -255,7 +256,7 @@ def _rows_of_array(data: Any, holes: bool) -> Any:
     result = np.empty(raw.shape)
     for index in range(raw.shape[1]):
         try:
-            result[:, index] = raw[:, index].astype(float)
+            result[:, index] = floats_of(raw[:, index])
         except (TypeError, ValueError, OverflowError) as error:
             example = next(x for x in raw[:, index] if not _is_number(x))
             kind = DataTypeError if isinstance(error, TypeError) else DataError
@@ -264,6 +265,48 @@ def _rows_of_array(data: Any, holes: bool) -> Any:
                 "Drop the column, or turn it into numbers."
             ) from None
     return result
+
+
+def is_dask(data: Any) -> bool:
+    """Is it a dask.array or a dask.dataframe?"""
+    return "dask" in sys.modules and sys.modules["dask"].is_dask_collection(data)
+
+
+def unmasked(block: Any) -> Any:
+    """An array as it is, NaN where one with a mask is masked."""
+    if not np.ma.isMaskedArray(block):
+        return block
+    if np.ma.is_masked(block) and block.dtype.kind in "fiub":
+        return np.ma.filled(block.astype(float), np.nan)
+    if np.ma.is_masked(block) and block.dtype.kind == "O":
+        return np.ma.filled(block, np.nan)
+    return np.ma.getdata(block)
+
+
+def unmasked_blocks(data: Any) -> Any:
+    """The same for each block of a dask.array; other collections are left alone."""
+    if not hasattr(data, "map_blocks") or not hasattr(data, "_meta"):
+        return data
+    if not np.ma.isMaskedArray(data._meta):  # some blocks may have a mask all the same
+        return data.map_blocks(unmasked, dtype=data.dtype, meta=data._meta)
+    kind = np.dtype(float) if data.dtype.kind in "fiub" else data.dtype
+    empty = np.empty((0,) * data.ndim, dtype=kind)
+    return data.map_blocks(_as_kind, kind, dtype=kind, meta=empty)
+
+
+def _as_kind(block: Any, kind: Any) -> Any:
+    return np.asarray(unmasked(block), dtype=kind)
+
+
+def _with_masks(data: Any) -> Any:
+    """A list of rows, NaN where these have a mask, or `numpy.ma.masked` among their values."""
+    return [_with_mask(row) for row in data] if isinstance(data, (list, tuple)) else data
+
+
+def _with_mask(row: Any) -> Any:
+    if isinstance(row, (list, tuple)) and any(value is np.ma.masked for value in row):
+        return [np.nan if value is np.ma.masked else value for value in row]
+    return unmasked(row)
 
 
 def _is_number(value: Any) -> bool:

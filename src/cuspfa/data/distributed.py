@@ -19,6 +19,7 @@ from cuspfa._packages import needed
 from cuspfa._types import Array
 from cuspfa.data.arrays import KEPT, RowMatrix
 from cuspfa.data.block import Block
+from cuspfa.data.checks import unmasked_blocks
 from cuspfa.data.memory import allowed_bytes, check_fits
 from cuspfa.data.moments import Moments
 from cuspfa.data.names import text_names
@@ -36,11 +37,6 @@ A_THREAD, LARGEST_BLOCK = 4, 1 << 31
 a cycle that move, so that there should be few; but more than one, or nothing can be evened out."""
 COUNT_FROM = 1500
 """Columns from which rows of unknown number are counted before anything else is done."""
-
-
-def is_dask(data: Any) -> bool:
-    """Is it a dask.array or a dask.dataframe?"""
-    return "dask" in sys.modules and sys.modules["dask"].is_dask_collection(data)
 
 
 class DaskRows:
@@ -67,6 +63,7 @@ class DaskRows:
             raise DataError(f"X has type {data.dtype}, which is not numeric.")
         if np.isnan(data.shape[1]):
             raise DataError("X has an unknown number of columns: call compute_chunk_sizes().")
+        data = unmasked_blocks(data)
         self.n_columns = int(data.shape[1])
         if np.isnan(data.shape[0]) and self.n_columns >= COUNT_FROM:
             data = data.compute_chunk_sizes()
