@@ -357,13 +357,14 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
     def _fit_rows(self, X: Any, names: list[str] | None = None) -> Self:
         """`names` are for a matrix that has its names beside it, as in `cuspfa.anndata`."""
         method, scaling = self._check_parameters()
-        view, empty = find_away(X), 0
+        view, empty, remark = find_away(X), 0, None
         if view is not None:
             self._check_n_factors(view.n_columns, method)
             brought = bring(view, scaling=scaling, flat_mean=method.mean == "flat")
             if brought.prepared is not None:
                 return self._fit(brought.prepared, method, brought.names, brought.concern)
-            X, names, empty = brought.rows, brought.names, brought.empty
+            X, names = brought.rows, brought.names
+            remark, empty = brought.concern, brought.empty
         table = check_table(X, names, holes=True)
         self._check_n_factors(table.rows.shape[1], method)
         flat = method.mean == "flat"
@@ -380,6 +381,7 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
         else:
             prepared = prepare_rows(table.rows, scaling=scaling, flat_mean=flat)
         concerns = (
+            remark,
             left_out(empty + len(table.empty), prepared.n),
             nearly_constant(table),
             never_together(prepared.source, table.labels),

@@ -13,10 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 from cuspfa._checks import must_be, one_of
 from cuspfa._packages import needed
 from cuspfa._types import Array
+from cuspfa._warn import warn
 from cuspfa._whole_file import as_path, check_not_read, check_writable, replacing
 from cuspfa.data.batches import names_columns
 from cuspfa.data.names import check_same_names, check_same_width
 from cuspfa.data.streams import Stream
+from cuspfa.data.written import made_up_names
 from cuspfa.errors import InputError
 from cuspfa.estimator import CuspFactorAnalysis
 
@@ -84,10 +86,12 @@ def write_blocks(model: CuspFactorAnalysis, what: str, data: Any, path: Any) -> 
     names = {
         "transform": [str(name) for name in model.get_feature_names_out()],
         "score_samples": ["log_density"],
-        "impute": model._names() or [f"x{j}" for j in range(1, model.n_features_in_ + 1)],
+        "impute": model._names() or made_up_names(model.n_features_in_),
     }[what]
     if not names:
         raise InputError("the model has no factors, so there are no scores.")
+    if stream.reader.remark is not None:
+        warn(stream.reader.remark)
     call, counts = getattr(model, what), np.zeros(3, dtype=int)
     with replacing(target) as temporary, _writer(temporary, target.suffix, names) as write:
         for block in stream.blocks(holes=True):

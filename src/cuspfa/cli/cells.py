@@ -10,12 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from cuspfa._types import Array
+from cuspfa.data.written import is_hole, number
 
-HOLES = ("", "NA", "N/A", "#N/A", "NaN", "null", ".", "-")
-"""What stands for a missing value, in capitals or not."""
-_HOLES = frozenset(word.lower() for word in HOLES)
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 _DATE = re.compile(
     r"\d{4}[-/.]\d{1,2}([-/.]\d{1,2})?([ T]\d.*)?"  # 2021-03-28, 2021-03-28T12:30
     r"|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}( \d.*)?"  # 28.03.2021, 3/28/21 12:30
@@ -79,21 +75,6 @@ def parse_missing(given: Sequence[str]) -> Missing:
 def clean(name: str) -> str:
     """A name as it is shown and matched: one line, no spaces around it, nothing unprintable."""
     return " ".join("".join(c for c in name if c.isprintable() or c.isspace()).split())
-
-
-def is_hole(cell: str | None) -> bool:
-    """Does it stand for a missing value?"""
-    return cell is None or cell.strip().lower() in _HOLES
-
-
-def number(cell: str, decimal: str = ".") -> float | None:
-    """The number a cell holds, infinity included; None if it holds something else."""
-    text = cell.strip()
-    if decimal == ",":
-        text = text.replace(",", ".", 1) if "." not in text else ""
-    if _NUMBER.fullmatch(text) or _INFINITE.fullmatch(text):
-        return float(text)
-    return None
 
 
 def column_of_texts(

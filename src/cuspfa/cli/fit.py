@@ -94,6 +94,7 @@ def fit(request: Request) -> None:
     large = _read_large(request, page)
     if large is not None:
         table, chosen = large.table, large.chosen
+        show_loud(page, table)
     else:
         table = _example(request) if request.data is None else _read(request)
         if request.quiet:

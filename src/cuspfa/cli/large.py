@@ -25,6 +25,7 @@ from cuspfa.data.batches import kind_of, types_of
 from cuspfa.data.memory import allowed_bytes
 from cuspfa.data.moments import Moments
 from cuspfa.data.streams import HoleError, Plan, Progress, Stream, read
+from cuspfa.data.written import made_up_names
 from cuspfa.errors import DataError, InputError
 from cuspfa.posterior.base import Posterior
 from cuspfa.sweeps_holes import RowsInMemory
@@ -86,9 +87,12 @@ def plan_large(
     if types and len(kept) < FEWEST_COLUMNS:
         raise DataError(f"{data} has {len(kept)} column(s) of numbers; 2 are needed.")
     stream = Stream(data, columns=kept or None, memory_limit=limit, progress=progress)
-    kept = stream.names or [f"x{j}" for j in range(1, stream.n_columns + 1)]
+    kept = stream.names or made_up_names(stream.n_columns)
     whole = [column_of_numbers(name, np.empty(0)) for name in names or kept]
-    table = Table(data, "by blocks", whole, stream.n_rows or 0, id_position=position)
+    said = [] if stream.reader.remark is None else [stream.reader.remark]
+    table = Table(
+        data, "by blocks", whole, stream.n_rows or 0, said, id_position=position, loud=said
+    )
     excluded = [names[j] for j in unwanted]
     nothing = np.empty((0, len(kept)))
     return stream, table, Chosen(kept, nothing, left_out, excluded, {}), stream.plan()

@@ -26,6 +26,7 @@ from cuspfa.cli.fitted import load_fit
 from cuspfa.cli.large import is_large
 from cuspfa.cli.read import USUAL, Reading, Table, read_table
 from cuspfa.cli.show import Page, count, show_loud, show_warnings
+from cuspfa.data.written import made_up_names
 from cuspfa.errors import DataError, InputError
 from cuspfa.estimator import CuspFactorAnalysis
 from cuspfa.posterior.base import Posterior
@@ -75,7 +76,7 @@ def write_scores(
 
 def show_codes(page: Page, posterior: Posterior, rows: Array) -> None:
     """Numbers that look like codes for missing values, which would be taken as they are."""
-    names = posterior.names or [f"x{j}" for j in range(1, rows.shape[1] + 1)]
+    names = posterior.names or made_up_names(rows.shape[1])
     show_warnings(page, [one.told(aloud=True) for one in find_codes(names, rows)[:SHOWN]])
 
 

@@ -35,7 +35,7 @@ class Brought(NamedTuple):
     rows: Array | None
     names: list[str] | None
     concern: str | None
-    """What a fit should say of the columns."""
+    """What a fit should say of them."""
     empty: int = 0
     """Rows without any value that were left out."""
 
@@ -50,7 +50,7 @@ def find_away(data: Any) -> Stream | DaskRows | None:
 def bring(view: Stream | DaskRows, *, scaling: str, flat_mean: bool) -> Brought:
     """Read them as their shape and the memory allow."""
     found: Moments | Mapped | OnWorkers | Array
-    rare = RareValues()
+    rare, remark = RareValues(), view.reader.remark if isinstance(view, Stream) else None
     try:
         found = read(view, rare) if isinstance(view, Stream) else _compute(view)
     except HoleError as error:
@@ -58,13 +58,13 @@ def bring(view: Stream | DaskRows, *, scaling: str, flat_mean: bool) -> Brought:
             return bring(view, scaling=scaling, flat_mean=flat_mean)
         found = rows_with_holes(view, error)
     if isinstance(found, np.ndarray):
-        return Brought(None, found, view.names, None, view.empty_rows)
+        return Brought(None, found, view.names, remark, view.empty_rows)
     if isinstance(found, Moments):
         found.check_usable()
         prepared = prepare_moments(found, scaling=scaling, flat_mean=flat_mean)
     else:
         prepared = _prepare_wide(found, view.names, scaling, flat_mean)
-    concerns = (left_out(view.empty_rows, prepared.n), rare.warning(view.names))
+    concerns = (remark, left_out(view.empty_rows, prepared.n), rare.warning(view.names))
     concern = " ".join(filter(None, concerns)) or None
     return Brought(prepared, None, view.names, concern, view.empty_rows)
 

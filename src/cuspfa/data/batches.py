@@ -54,6 +54,7 @@ class Slices:
     """Anything two-dimensional that gives its rows by `thing[first:last]`."""
 
     again = True
+    remark: str | None = None
 
     def __init__(
         self, things: list[tuple[str, Any]], names: list[str] | None, columns: Any
@@ -101,6 +102,7 @@ class Given:
     """
 
     again = False
+    remark: str | None = None
 
     def __init__(self, batches: Iterable[Any], columns: Any) -> None:
         if columns is not None:

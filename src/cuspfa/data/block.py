@@ -28,6 +28,8 @@ class Reader(Protocol):
     """None if it is not known before all are read."""
     again: bool
     """Can it be read more than once?"""
+    remark: str | None
+    """What had to be assumed of it."""
 
     def blocks(self, size: int, dtype: Any) -> Iterator[Block]:
         """Blocks of at most `size` rows."""

@@ -207,9 +207,9 @@ class Stream:
 def summed_up(stream: Stream) -> Moments:
     """The same for the user, who is told of rows that were left out."""
     found = moments_of(stream)
-    said = left_out(stream.empty_rows, found.n)
-    if said is not None:
-        warn(said)
+    said = (stream.reader.remark, left_out(stream.empty_rows, found.n))
+    if any(said):
+        warn(" ".join(filter(None, said)))
     return found
 
 
