@@ -15,6 +15,7 @@ import numpy as np
 from cuspfa._types import Array, BoolArray
 from cuspfa.cli.cells import Column
 from cuspfa.cli.read import Table, no_such_column
+from cuspfa.data.matrices import kind_of_matrix
 from cuspfa.errors import DataError, InputError
 
 FEWEST_ROWS = 10
@@ -69,6 +70,7 @@ class Chosen:
 
 def choose(table: Table, columns: Sequence[str] = (), exclude: Sequence[str] = ()) -> Chosen:
     """Columns of numbers that vary."""
+    check_no_matrix(table)
     if table.n_rows < FEWEST_ROWS:
         raise DataError(
             f"{table.source} has {table.n_rows} row(s). At least {FEWEST_ROWS} are needed to say "
@@ -102,6 +104,27 @@ def choose(table: Table, columns: Sequence[str] = (), exclude: Sequence[str] = (
             f"{FEWEST_ROWS} are needed to say anything of factors."
         )
     return Chosen(names, rows, left_out, excluded, holes, empty)
+
+
+def check_no_matrix(table: Table) -> None:
+    """Refuse a matrix of correlations, with names of its rows or without."""
+    numbers = [column.numbers for j, column in enumerate(table.columns) if j != table.id_position]
+    columns = [column for column in numbers if column is not None]
+    for chosen in (columns, columns[1:]):  # the first may count the rows
+        if len(chosen) == table.n_rows > 0:
+            refuse_matrix_in(table.source, np.column_stack(chosen))
+
+
+def refuse_matrix_in(source: str, rows: Array) -> None:
+    """Say what to do with it instead."""
+    kind = kind_of_matrix(rows)
+    if kind is not None:
+        raise DataError(
+            f"{source} looks like a {kind} matrix of {len(rows)} variables (it is square and "
+            "symmetric). The program takes rows of observations: give the table that the matrix "
+            "was made of. A matrix alone is fitted in Python: CuspFactorAnalysis().fit_moments("
+            f"Moments.from_{kind}(matrix, n=...)), n being the number of rows it was made of."
+        )
 
 
 def _blank(table: Table) -> BoolArray:

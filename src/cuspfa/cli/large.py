@@ -17,11 +17,13 @@ from cuspfa.cli.columns import (
     called_an_id,
     choose,
     parse_columns,
+    refuse_matrix_in,
 )
 from cuspfa.cli.read import Table, find_column
 from cuspfa.data.arrow import is_number
 from cuspfa.data.away import rows_with_holes
 from cuspfa.data.batches import kind_of, types_of
+from cuspfa.data.matrices import FirstRows
 from cuspfa.data.memory import allowed_bytes
 from cuspfa.data.moments import Moments
 from cuspfa.data.streams import HoleError, Plan, Progress, Stream, read
@@ -106,7 +108,10 @@ def read_large(stream: Stream, table: Table, chosen: Chosen, *, asked: bool) -> 
     if stream.plan().how == "map":
         return Large(table, chosen, stream, _sample(stream))
     try:
-        found = read(stream)
+        first = FirstRows(stream.n_columns)
+        found = read(stream, first)
+        if first.square is not None:
+            refuse_matrix_in(table.source, first.square)
     except HoleError as error:
         found = rows_with_holes(stream, error)
     if isinstance(found, np.ndarray):

@@ -19,6 +19,7 @@ from cuspfa.data.distributed import (
 )
 from cuspfa.data.distributed import moments_of as dask_moments
 from cuspfa.data.mapped import Mapped, MappedMatrix
+from cuspfa.data.matrices import LARGEST, FirstRows, refuse_matrix
 from cuspfa.data.memory import in_words
 from cuspfa.data.moments import Moments
 from cuspfa.data.names import column_label
@@ -50,9 +51,10 @@ def find_away(data: Any) -> Stream | DaskRows | None:
 def bring(view: Stream | DaskRows, *, scaling: str, flat_mean: bool) -> Brought:
     """Read them as their shape and the memory allow."""
     found: Moments | Mapped | OnWorkers | Array
-    rare, remark = RareValues(), view.reader.remark if isinstance(view, Stream) else None
+    remark = view.reader.remark if isinstance(view, Stream) else None
+    watched = _Watched(RareValues(), FirstRows(view.n_columns))
     try:
-        found = read(view, rare) if isinstance(view, Stream) else _compute(view)
+        found = read(view, watched) if isinstance(view, Stream) else _compute(view)
     except HoleError as error:
         if isinstance(view, DaskRows) and view.leave_out_empty():
             return bring(view, scaling=scaling, flat_mean=flat_mean)
@@ -64,13 +66,28 @@ def bring(view: Stream | DaskRows, *, scaling: str, flat_mean: bool) -> Brought:
         prepared = prepare_moments(found, scaling=scaling, flat_mean=flat_mean)
     else:
         prepared = _prepare_wide(found, view.names, scaling, flat_mean)
-    concerns = (remark, left_out(view.empty_rows, prepared.n), rare.warning(view.names))
+    if watched.first.square is not None:
+        refuse_matrix(watched.first.square)
+    concerns = (remark, left_out(view.empty_rows, prepared.n), watched.rare.warning(view.names))
     concern = " ".join(filter(None, concerns)) or None
     return Brought(prepared, None, view.names, concern, view.empty_rows)
 
 
+class _Watched(NamedTuple):
+    """What a fit wants to know of rows beside their sums."""
+
+    rare: RareValues
+    first: FirstRows
+
+    def add(self, block: Any) -> None:
+        self.rare.add(block)
+        self.first.add(block)
+
+
 def _compute(rows: DaskRows) -> Moments | Mapped | OnWorkers | Array:
     """What a collection becomes; without a cluster a wide one is an array like others."""
+    if rows.n_rows == rows.n_columns <= LARGEST:
+        refuse_matrix(np.asarray(rows.array.compute()))
     if not rows.is_wide:
         return dask_moments(rows)
     client, n, p = client_of(), rows.n_rows or 0, rows.n_columns

@@ -12,6 +12,7 @@ from scipy import sparse
 
 from cuspfa._types import Array, BoolArray, Indices
 from cuspfa.data.frames import as_frame, floats_of, frame_labels, rows_of_frame
+from cuspfa.data.matrices import refuse_matrix
 from cuspfa.data.names import column_label, text_names
 from cuspfa.errors import DataError, DataTypeError, InputError
 
@@ -185,6 +186,8 @@ def _read(
     if not (rows.shape[0] and rows.shape[1]):
         nothing = np.zeros(rows.shape[1])
         return Table(rows, names, labels), (nothing, nothing)
+    if fitted:
+        refuse_matrix(rows)
     low, high = _column_range(rows)
     missing, empty = bool(np.isnan(low).any()), np.zeros(0, dtype=np.intp)
     if missing and fitted:

@@ -18,10 +18,11 @@ from cuspfa.data.batches import Slices, open_reader, paths_of
 from cuspfa.data.block import Block
 from cuspfa.data.checks import left_out, without_values
 from cuspfa.data.mapped import Mapped
+from cuspfa.data.matrices import FirstRows, refuse_matrix
 from cuspfa.data.memory import allowed_bytes, check_fits, in_words
 from cuspfa.data.moments import Moments
 from cuspfa.data.names import column_label
-from cuspfa.data.rare import RareValues
+from cuspfa.data.rare import Watcher
 from cuspfa.data.sums import Sums
 from cuspfa.errors import DataError
 
@@ -206,25 +207,28 @@ class Stream:
 
 def summed_up(stream: Stream) -> Moments:
     """The same for the user, who is told of rows that were left out."""
-    found = moments_of(stream)
+    first = FirstRows(stream.n_columns)
+    found = moments_of(stream, first)
+    if first.square is not None:
+        refuse_matrix(first.square)
     said = (stream.reader.remark, left_out(stream.empty_rows, found.n))
     if any(said):
         warn(" ".join(filter(None, said)))
     return found
 
 
-def moments_of(stream: Stream, rare: RareValues | None = None) -> Moments:
-    """Count, means and cross-products, in one pass; `rare` sees the blocks too."""
+def moments_of(stream: Stream, watcher: Watcher | None = None) -> Moments:
+    """Count, means and cross-products, in one pass; `watcher` sees the blocks too."""
     _check_squares(stream)
     sums = Sums(stream.n_columns)
     for block in stream.blocks():
         sums.add(block.rows)
-        if rare is not None:
-            rare.add(block.rows)
+        if watcher is not None:
+            watcher.add(block.rows)
     return as_moments(sums, stream.names)
 
 
-def read(stream: Stream, rare: RareValues | None = None) -> Moments | Mapped | Array:
+def read(stream: Stream, watcher: Watcher | None = None) -> Moments | Mapped | Array:
     """Sums for n ≥ p; otherwise a map of the rows, or the rows themselves, where they fit.
 
     Rows are held until there are as many as columns, for until then they are smaller than p×p.
@@ -237,14 +241,14 @@ def read(stream: Stream, rare: RareValues | None = None) -> Moments | Mapped | A
     if plan.how == "rows":
         check_fits(plan.memory, plan.allowed, str(plan), "Write the rows as one npy file instead.")
     if stream.n_rows is not None and stream.n_rows >= p:
-        return moments_of(stream, rare)
+        return moments_of(stream, watcher)
     sums: Sums | None = None
     held: list[Array] = []
     rows = 0
     for block in stream.blocks():
         rows += len(block.rows)
-        if rare is not None:
-            rare.add(block.rows)
+        if watcher is not None:
+            watcher.add(block.rows)
         if sums is None:
             held.append(np.asarray(block.rows))
             _check_held(rows, stream)
