@@ -11,6 +11,7 @@ import numpy as np
 
 from cuspfa._types import Array
 from cuspfa.data.written import is_hole, number
+from cuspfa.errors import DataError
 
 _DATE = re.compile(
     r"\d{4}[-/.]\d{1,2}([-/.]\d{1,2})?([ T]\d.*)?"  # 2021-03-28, 2021-03-28T12:30
@@ -32,7 +33,7 @@ class Column:
     n_rows: int
     holes: int
     numbers: Array | None
-    """(n,) NaN where there is a hole; None if the column holds something else."""
+    """(n,) NaN where there is a hole; None if the column holds something else. May be infinite."""
     why: str = ""
     """What it holds if not numbers, for the person who expected some; without any cell of it."""
     example: str = ""
@@ -103,8 +104,8 @@ def column_of_texts(
 def column_of_numbers(
     name: str, values: Array, *, truth: bool = False, missing: Missing = NONE, coded: int = 0
 ) -> Column:
-    """Infinite values are holes: there is nothing to be done with them."""
-    numbers = np.where(np.isfinite(values), values, np.nan)
+    """Infinite values stay: `check_finite` refuses them where the column is used."""
+    numbers = np.array(values, dtype=float)
     if missing.numbers:
         codes = np.isin(numbers, missing.numbers)
         numbers[codes] = np.nan
@@ -113,6 +114,19 @@ def column_of_numbers(
     if holes == len(numbers):
         return Column(name, len(numbers), holes, None, EMPTY, coded=coded)
     return Column(name, len(numbers), holes, numbers, truth=truth, coded=coded)
+
+
+def check_finite(column: Column, source: str) -> None:
+    """Refuse infinite values of a column that is to be used."""
+    if column.numbers is None:
+        return
+    infinite = np.isinf(column.numbers)
+    if infinite.any():
+        raise DataError(
+            f"{source}: column {column.name!r} has {int(infinite.sum())} value(s) that are "
+            f"infinite, the first in row {int(np.argmax(infinite)) + 1}. Put right what made them, "
+            "leave the column out, or have them taken as missing: --missing inf,-inf"
+        )
 
 
 def _is_true(cell: str | None) -> bool:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cuspfa._types import Array, BoolArray
-from cuspfa.cli.cells import Column
+from cuspfa.cli.cells import Column, check_finite
 from cuspfa.cli.read import Table, no_such_column
 from cuspfa.data.matrices import kind_of_matrix
 from cuspfa.errors import DataError, InputError
@@ -83,6 +83,8 @@ def choose(table: Table, columns: Sequence[str] = (), exclude: Sequence[str] = (
     left_out, kept = [], []
     blank = _blank(table)
     for j in candidates:
+        if j != table.id_position:
+            check_finite(table.columns[j], table.source)
         reason, detail = _reason(table, j, blank, wanted=bool(columns))
         if reason:
             left_out.append(LeftOut(table.columns[j].name, reason, detail))

@@ -15,7 +15,7 @@ from typing import Any
 
 from cuspfa import __version__, datasets
 from cuspfa._remarks import before_holes
-from cuspfa._whole_file import check_writable
+from cuspfa._whole_file import check_apart, check_writable
 from cuspfa.cli.again import origin_of
 from cuspfa.cli.cells import clean, column_of_numbers
 from cuspfa.cli.codes import SHOWN, find_codes
@@ -85,10 +85,16 @@ def fit(request: Request) -> None:
         _check_output(request.output)
         check_not_the_input("-o", request.output, request.data or "-")
     if request.loadings is not None:
-        check_loadings(request.loadings, request.data or "-", request.output)
+        check_loadings(request.loadings, request.data or "-")
     if request.report is not None:
         check_report("--report", request.report)
         check_not_the_input("--report", request.report, request.data or "-")
+    outputs = (
+        ("-o", request.output),
+        ("--loadings", request.loadings),
+        ("--report", request.report),
+    )
+    check_apart(outputs)
     # The report is standard output's, unless JSON is; what is loud is heard in any case.
     page = Page(Terminal(stderr=request.as_json or request.quiet))
     large = _read_large(request, page)

@@ -19,7 +19,7 @@ from cuspfa.cli.columns import (
     parse_columns,
     refuse_matrix_in,
 )
-from cuspfa.cli.read import Table, find_column
+from cuspfa.cli.read import COPIES, Table, find_column
 from cuspfa.data.arrow import is_number
 from cuspfa.data.away import rows_with_holes
 from cuspfa.data.batches import kind_of, types_of
@@ -32,8 +32,6 @@ from cuspfa.errors import DataError, InputError
 from cuspfa.posterior.base import Posterior
 from cuspfa.sweeps_holes import RowsInMemory
 
-COPIES = 4
-"""Times its size that a file takes in memory when it is read as a whole."""
 ARRAYS = (".npy", ".zarr", ".h5ad")
 """Kinds of files that are read by blocks whatever their size: no other reader knows them."""
 

@@ -28,6 +28,7 @@ from cuspfa.data.written import (
     LOOK_CELLS,
     LOOK_CHARACTERS,
     all_numbers,
+    as_it_was,
     first_row_said,
     is_hole,
     like_names,
@@ -108,7 +109,8 @@ def take_apart(raw: bytes, *, header: bool | None = None, decimal: str | None = 
     widths = Counter(map(len, rows))
     usual = widths.most_common(1)[0][0] if widths else len(first)
     told, decimal = decimal, decimal or decimal_sign(sample, separator)
-    body, names, line, guess = text[stream.tell() :], first, reader.line_num + 1, ""
+    body, line, guess = text[stream.tell() :], reader.line_num + 1, ""
+    names = list(map(as_it_was, first))
     if all_numbers(first, decimal) and header is None:
         header = like_names(first, rows, decimal)
         guess = first_row_said(header, len(first))

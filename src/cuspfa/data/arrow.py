@@ -19,6 +19,7 @@ from cuspfa.data.written import (
     LOOK_CELLS,
     LOOK_CHARACTERS,
     all_numbers,
+    as_it_was,
     first_row_said,
     like_names,
     made_up_names,
@@ -120,7 +121,8 @@ def _fill(room: Any, batch: Any, casts: list[tuple[int, str | None]]) -> None:
     for target, (place, cast) in zip(room, casts, strict=True):
         column = batch.column(place)
         column = column if cast is None else column.cast(cast)
-        target[:] = column.to_numpy(zero_copy_only=False)
+        with np.errstate(over="ignore"):  # what is infinite is refused later
+            target[:] = column.to_numpy(zero_copy_only=False)
 
 
 def _casts(schema: Any, names: list[str]) -> list[tuple[int, str | None]]:
@@ -219,7 +221,10 @@ class _Text:
             file,
             # One thread, so that an error can say in which row it is.
             read_options=arrow.ReadOptions(
-                use_threads=False, block_size=1 << 22, column_names=start.names
+                use_threads=False,
+                block_size=1 << 22,
+                column_names=start.names,
+                skip_rows=start.skipped,
             ),
             parse_options=arrow.ParseOptions(delimiter=start.separator),
             convert_options=arrow.ConvertOptions(
@@ -261,8 +266,10 @@ class _Start(NamedTuple):
 
     separator: str
     names: list[str] | None
-    """Made up, where the first row is data."""
+    """Made up, where the first row is data; None for those of the header."""
     remark: str | None
+    skipped: int = 0
+    """Lines above the first row, and the header, where `names` stand for it."""
 
 
 def _start(file: Path) -> _Start:
@@ -272,12 +279,16 @@ def _start(file: Path) -> _Start:
         head = stream.read(LOOK_CHARACTERS)
     lines = head.decode("utf-8-sig", "replace").splitlines()
     lines = lines[:-1] if len(head) == LOOK_CHARACTERS else lines  # the last may be cut off
+    blank = next((number for number, line in enumerate(lines) if line.strip()), 0)
     lines = [line for line in lines if line.strip()]
     if not lines:
         return _Start(",", None, None)
     separator = max(_SEPARATORS, key=lines[0].count)
     first = next(csv.reader(lines[:1], delimiter=separator))
     if not all_numbers(first, "."):
+        known = list(map(as_it_was, first))
+        if known != first:
+            return _Start(separator, known, None, blank + 1)
         return _Start(separator, None, None)
     below = lines[1 : 1 + max(LOOK_CELLS // len(first), 1)]
     names = like_names(first, list(csv.reader(below, delimiter=separator)), ".")

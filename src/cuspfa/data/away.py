@@ -136,6 +136,10 @@ def _prepare_wide(
     found: Mapped | OnWorkers, names: list[str] | None, scaling: str, flat_mean: bool
 ) -> Prepared:
     n = found.n
+    large = ~np.isfinite(found.squares)
+    if large.any():
+        label = column_label(int(np.argmax(large)), names)
+        raise DataError(f"{label} holds values too large to be squared. Rescale it.")
     constant = found.squares <= n * (1e-12 * found.center) ** 2
     if constant.any():
         label = column_label(int(np.argmax(constant)), names)

@@ -19,7 +19,7 @@ from cuspfa._checks import must_be
 from cuspfa._packages import needed
 from cuspfa.data.arrow import SUFFIXES as ARROW_SUFFIXES
 from cuspfa.data.arrow import ArrowFiles, column_types
-from cuspfa.data.block import Block, Reader
+from cuspfa.data.block import Block, Reader, as_kind
 from cuspfa.data.checks import check_columns, check_rows, unmasked, unmasked_blocks
 from cuspfa.data.frames import as_frame
 from cuspfa.errors import DataError, InputError
@@ -92,7 +92,7 @@ class Slices:
                 rows = rows.toarray() if issparse(rows) else unmasked(rows)
                 rows = rows if self.chosen is None else rows[:, self.chosen]
                 # A copy: what a memory map lends would be read where it is multiplied.
-                yield Block(np.array(rows, dtype=dtype), place, first)
+                yield Block(as_kind(rows, dtype, copy=True), place, first)
 
 
 class Given:
@@ -143,7 +143,7 @@ class Given:
                     "batches the columns of the first."
                 )
             for first in range(0, len(rows), size):
-                part = np.asarray(rows[first : first + size], dtype=dtype)
+                part = as_kind(rows[first : first + size], dtype)
                 yield Block(part, f"batch {self._number}", first)
             found = self._next()
 
@@ -162,6 +162,11 @@ def _files(path: Path) -> list[Path]:
     """The file itself, or the files of a folder in the order of their names."""
     if not path.exists():
         raise InputError(f"there is no file or folder {str(path)!r}.")
+    if not path.is_file() and not path.is_dir():
+        raise InputError(
+            f"{str(path)!r} is a pipe, a device or a socket. A file is read more than once: save "
+            "what comes as a file, or pass an iterator of batches."
+        )
     if not path.is_dir() or path.suffix.lower() == ".zarr":
         return [path]
     found = sorted(_inside(path))

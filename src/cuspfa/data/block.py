@@ -5,6 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
+
+def as_kind(rows: Any, dtype: Any, *, copy: bool = False) -> Any:
+    """An array of another type; what is too large for it is infinite, which is refused later."""
+    with np.errstate(over="ignore"):
+        return np.array(rows, dtype=dtype) if copy else np.asarray(rows, dtype=dtype)
+
 
 class Block(NamedTuple):
     """Some rows, and where they are from."""

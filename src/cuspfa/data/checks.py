@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from cuspfa._types import Array, BoolArray, Indices
+from cuspfa.data.block import as_kind
 from cuspfa.data.frames import as_frame, floats_of, frame_labels, rows_of_frame
 from cuspfa.data.matrices import refuse_matrix
 from cuspfa.data.names import column_label, text_names
@@ -253,7 +254,8 @@ def _rows_of_array(data: Any, holes: bool) -> Any:
     if raw.dtype.kind == "c":
         raise DataError("Complex data not supported. Pass real numbers.")
     if raw.dtype.kind in "fiub":
-        return raw
+        longer = raw.dtype.kind == "f" and raw.dtype.itemsize > 8
+        return as_kind(raw, float) if longer else raw
     if raw.dtype.kind != "O":
         raise DataError(f"X has type {raw.dtype}, which is not numeric. Turn it into numbers.")
     result = np.empty(raw.shape)

@@ -268,6 +268,13 @@ def as_moments(sums: Sums, names: list[str] | None) -> Moments:
     """Checked, if there are rows enough."""
     if sums.n < 2:
         raise DataError(f"Found {sums.n} row(s) while a minimum of 2 is required.")
+    large = ~np.isfinite(sums.mean) | ~np.isfinite(np.diag(sums.cross))
+    if large.any():
+        label = column_label(int(np.argmax(large)), names)
+        raise DataError(
+            f"{label} holds values too large to be squared (in float32, if the stream has "
+            "dtype='float32'). Rescale it."
+        )
     with np.errstate(over="ignore", invalid="ignore"):
         return Moments(sums.n, sums.mean, sums.cross, names)
 
@@ -314,6 +321,8 @@ def check_block(
     row, column = (int(one) for one in np.argwhere(wrong)[0])
     missing = bool(np.isnan(block.rows[row, column]))
     kind, what = (HoleError, "NaN") if missing else (DataError, "infinity")
+    if not missing and block.rows.dtype == np.float32:
+        what += ", or a value beyond the range of float32,"
     advice = "fill the holes" if missing else "put right what made them"
     raise kind(
         f"{block.place}: {column_label(column, names)} has {what} in row {block.first + row}, "

@@ -1,5 +1,6 @@
-"""How tables of text are written: what stands for a missing value or a number, and whether the
-first row names the columns. One rule for tables that are read whole and for those read by blocks.
+"""How tables of text are written: what stands for a missing value or a number, whether the first
+row names the columns, and how names are written so that no spreadsheet runs them. One rule for
+tables that are read or written as a whole and for those by blocks.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ HOLE_SPELLINGS = sorted(
 """The same for readers that tell capitals from small letters."""
 LOOK_CHARACTERS, LOOK_CELLS = 1 << 20, 200_000
 """How much of a file is looked at to find out how it is written."""
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""How a cell begins that a spreadsheet takes for a formula."""
 FEWEST_NAMES = 4
 """Fewer numbers in a row are too few to call it counting."""
 _HOLES = frozenset(word.lower() for word in HOLES)
@@ -91,6 +94,19 @@ def first_row_said(names: bool, number_of_columns: int) -> str:
         "The first row holds numbers only: taken as data, and the columns called x1 to "
         f"x{number_of_columns}."
     )
+
+
+def not_a_formula(text: str) -> str:
+    """A name or a label as it is written to CSV: spreadsheets run what begins as a formula does.
+
+    A single quote before it makes it text (OWASP's rule); numbers stay as they are.
+    """
+    return f"'{text}" if text.startswith(FORMULA) and number(text) is None else text
+
+
+def as_it_was(text: str) -> str:
+    """A name without the quote that `not_a_formula` put before it."""
+    return text[1:] if text.startswith("'") and not_a_formula(text[1:]) == text else text
 
 
 def _numbers(rows: Rows, j: int, decimal: str) -> list[float]:
