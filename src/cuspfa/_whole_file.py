@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,41 @@ def check_not_read(option: str, output: Path, given: Path) -> None:
         )
 
 
+def check_apart(outputs: Sequence[tuple[str, Path | None]]) -> None:
+    """Refuse two outputs of one name, however it is spelled: the later would replace the former."""
+    given = [(option, path) for option, path in outputs if path is not None]
+    for number, (option, path) in enumerate(given):
+        for other, before in given[:number]:
+            if _same_file(path, before):
+                raise InputError(
+                    f"{other} and {option} must be two files. Got {str(before)!r} and "
+                    f"{str(path)!r}, which are one."
+                )
+
+
+def _same_file(one: Path, other: Path) -> bool:
+    if one.exists() and other.exists():
+        # Pipes and devices take what comes one after the other.
+        return one.samefile(other) and one.is_file()
+    return one.resolve() == other.resolve()
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Of an error such as a full disk, which names no file, say which it was."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        own = error.filename is not None and not str(error.filename).endswith(".part")
+        if own or str(path) in str(error):
+            raise
+        if error.errno is None:
+            raise OSError(f"{str(path)!r} cannot be written: {error}") from error
+        raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A file to write to, which takes the place of `path` when all is written.
@@ -66,20 +101,22 @@ def replacing(path: Path) -> Iterator[Path]:
     """
     target = path.resolve()
     if target.exists() and not target.is_file():
-        yield target
+        with _named(path):
+            yield target
         return
     kept = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
     temporary = target.with_name(f".cuspfa-{secrets.token_hex(8)}.part")
     # What replaces a private file is private from its first byte on.
     mode = 0o666 if kept is None else kept & 0o600
     try:  # from before it is there: Ctrl-C may come between any two calls
-        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
-        yield temporary
-        with open(temporary, "rb+") as file:
-            os.fsync(file.fileno())
-        if kept is not None:
-            temporary.chmod(kept)
-        temporary.replace(target)
+        with _named(path):
+            os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
+            yield temporary
+            with open(temporary, "rb+") as file:
+                os.fsync(file.fileno())
+            if kept is not None:
+                temporary.chmod(kept)
+            temporary.replace(target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

@@ -84,11 +84,11 @@ def misfit(model: CuspFactorAnalysis, X: Any) -> list[Finding]:
     >>> found[0].kind, sorted(found[0].rows), found[0].n_factors_without
     ('outlying rows', [0, 1, 2], 2)
     """
-    rows = _fitted_rows(model, X)
+    rows, places = _fitted_rows(model, X)
     names = _names(model)
     return [
         *_skewed_finding(model, rows, names),
-        *_outlying_finding(model, rows),
+        *_outlying_finding(model, rows, places),
         *_doublet_findings(model, rows, names),
     ]
 
@@ -121,8 +121,8 @@ def warn_misfit(model: CuspFactorAnalysis, X: Any) -> list[Finding]:
 # --- arguments, and the fit without ---
 
 
-def _fitted_rows(model: Any, X: Any) -> Array:
-    """The rows as a dense array, if they are those of the fit."""
+def _fitted_rows(model: Any, X: Any) -> tuple[Array, Indices]:
+    """The rows as a dense array, if they are those of the fit, and which of X they are."""
     if not isinstance(model, CuspFactorAnalysis):
         raise must_be("model", "a fitted CuspFactorAnalysis", model)
     check_is_fitted(model)
@@ -148,7 +148,8 @@ def _fitted_rows(model: Any, X: Any) -> Array:
             "X must be the rows that the model was fitted to. Got other means in column "
             f"{int(np.argmax(shift))} than the model has in mean_: fit it to X first."
         )
-    return rows
+    places = np.arange(len(rows) + len(table.empty))
+    return rows, np.delete(places, table.empty)
 
 
 def _text_names(model: CuspFactorAnalysis) -> list[str] | None:
@@ -394,7 +395,7 @@ def _distances(fitted: CuspFactorAnalysis, scores: Array, inside: BoolArray) -> 
     return np.asarray(inner + outer * (1.0 + fitted.n_factors_ / n) / variance)
 
 
-def _outlying_finding(model: CuspFactorAnalysis, rows: Array) -> list[Finding]:
+def _outlying_finding(model: CuspFactorAnalysis, rows: Array, places: Indices) -> list[Finding]:
     # Holes filled from the model's own law leave the distances of usual rows as usual as they are.
     holes = bool(np.isnan(rows).any())
     worst = outlying_rows(model._filled(rows) if holes else rows)
@@ -402,6 +403,7 @@ def _outlying_finding(model: CuspFactorAnalysis, rows: Array) -> list[Finding]:
         return []
     n = len(rows)
     without = _number_without(model, np.delete(rows, worst, axis=0))
+    worst = places[worst]
     noun = "row lies" if len(worst) == 1 else "rows lie"
     message = (
         f"{len(worst)} of {n} {noun} further from the others than normal data would have any "

@@ -22,7 +22,7 @@ from cuspfa._parameters import check_parameters
 from cuspfa._types import RandomState
 from cuspfa._warn import warn
 from cuspfa.data.away import bring, find_away
-from cuspfa.data.checks import check_table
+from cuspfa.data.checks import check_table, left_out
 from cuspfa.data.complete import Prepared, prepare_moments, prepare_rows
 from cuspfa.data.holes import HoleSource, never_together, prepare_holes
 from cuspfa.data.moments import Moments
@@ -308,7 +308,8 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
         ----------
         X : array, sparse matrix or data frame (n, p), path, iterator, Stream or Dask collection
             Numeric data, rows are observations. NaN, null or masked values of dense data are
-            missing: they are neither filled nor dropped, and taken as missing at random. Files and
+            missing: they are neither filled nor dropped, and taken as missing at random; a row
+            without any value is left out, with a warning. Infinity is an error. Files and
             folders (Parquet, Feather, CSV, TSV, npy, Zarr, h5ad) and iterators are read block by
             block, with memory for a block and p×p numbers; `Stream` has the settings.
             `dask.array` and `dask.dataframe` are summed up, or held, where they are.
@@ -357,13 +358,14 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
     def _fit_rows(self, X: Any, names: list[str] | None = None) -> Self:
         """`names` are for a matrix that has its names beside it, as in `cuspfa.anndata`."""
         method, scaling = self._check_parameters()
-        view = find_away(X)
+        view, empty, remark = find_away(X), 0, None
         if view is not None:
             self._check_n_factors(view.n_columns, method)
             brought = bring(view, scaling=scaling, flat_mean=method.mean == "flat")
             if brought.prepared is not None:
                 return self._fit(brought.prepared, method, brought.names, brought.concern)
             X, names = brought.rows, brought.names
+            remark, empty = brought.concern, brought.empty
         table = check_table(X, names, holes=True)
         self._check_n_factors(table.rows.shape[1], method)
         flat = method.mean == "flat"
@@ -379,7 +381,12 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
                 self._say_before(prepared)
         else:
             prepared = prepare_rows(table.rows, scaling=scaling, flat_mean=flat)
-        concerns = (nearly_constant(table), never_together(prepared.source, table.labels))
+        concerns = (
+            remark,
+            left_out(empty + len(table.empty), prepared.n),
+            nearly_constant(table),
+            never_together(prepared.source, table.labels),
+        )
         concern = " ".join(filter(None, concerns)) or None
         return self._fit(prepared, method, table.names, concern)
 

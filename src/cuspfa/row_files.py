@@ -13,10 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 from cuspfa._checks import must_be, one_of
 from cuspfa._packages import needed
 from cuspfa._types import Array
+from cuspfa._warn import warn
 from cuspfa._whole_file import as_path, check_not_read, check_writable, replacing
 from cuspfa.data.batches import names_columns
 from cuspfa.data.names import check_same_names, check_same_width
 from cuspfa.data.streams import Stream
+from cuspfa.data.written import made_up_names, not_a_formula
 from cuspfa.errors import InputError
 from cuspfa.estimator import CuspFactorAnalysis
 
@@ -40,7 +42,9 @@ def write_rows(model: CuspFactorAnalysis, what: str, data: Any, path: Any) -> in
         Rows with the columns of the fit; other columns of files are left alone. Missing values
         may be there.
     path : str or os.PathLike
-        The file to write, .parquet, .csv or .tsv. Its rows are in the order of the data.
+        The file to write, .parquet, .csv or .tsv. Its rows are in the order of the data. In CSV
+        and TSV a name that a spreadsheet would take for a formula, such as `=SUM(A1)`, has a
+        single quote before it.
 
     Returns
     -------
@@ -84,10 +88,12 @@ def write_blocks(model: CuspFactorAnalysis, what: str, data: Any, path: Any) -> 
     names = {
         "transform": [str(name) for name in model.get_feature_names_out()],
         "score_samples": ["log_density"],
-        "impute": model._names() or [f"x{j}" for j in range(1, model.n_features_in_ + 1)],
+        "impute": model._names() or made_up_names(model.n_features_in_),
     }[what]
     if not names:
         raise InputError("the model has no factors, so there are no scores.")
+    if stream.reader.remark is not None:
+        warn(stream.reader.remark)
     call, counts = getattr(model, what), np.zeros(3, dtype=int)
     with replacing(target) as temporary, _writer(temporary, target.suffix, names) as write:
         for block in stream.blocks(holes=True):
@@ -134,8 +140,10 @@ def _named(rows: Array, names: list[str] | None) -> Any:
 def _writer(path: Path, suffix: str, names: list[str]) -> Iterator[Any]:
     """A function that appends rows."""
     pyarrow = needed("pyarrow", "Writing by blocks", "files")
+    as_text = suffix.lower() in (".csv", ".tsv")
+    names = list(map(not_a_formula, names)) if as_text else names
     schema = pyarrow.schema([(name, "float64") for name in names])
-    if suffix.lower() in (".csv", ".tsv"):
+    if as_text:
         text = needed("pyarrow.csv", "Writing CSV", "files")
         between = text.WriteOptions(delimiter="\t" if suffix.lower() == ".tsv" else ",")
         opened = text.CSVWriter(path, schema, write_options=between)

@@ -401,7 +401,6 @@ def _cut(kind):
             lambda path: path.write_text("a,b\n" + "1,2\n" * 2_000_000 + "1,x\n"),
             "late.csv' .*Row #2000002.*invalid value 'x'",
         ),
-        ("n.csv", lambda path: path.write_text("1,2\n3,4\n"), "begins with a row of numbers"),
         ("d.csv", lambda path: path.write_text("a,a\n3,4\n"), "has 2 columns called 'a'"),
         ("o.xlsx", lambda path: path.write_bytes(b"PK"), "must end in one of .parquet"),
         ("p.npy", lambda path: np.save(path, np.array([{}, {}]), allow_pickle=True), "p.npy"),

@@ -80,7 +80,7 @@ ALIKE = {
 
 @pytest.mark.parametrize("make", ALIKE.values(), ids=ALIKE)
 def test_frames_alike(make):
-    rows, names, labels, has_holes = check_rows(make())
+    rows, names, labels, has_holes, _ = check_rows(make())
     assert not has_holes
     assert_allclose(rows, X, rtol=0)
     assert names == labels == NAMES

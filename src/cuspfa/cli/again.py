@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from cuspfa.cli.cells import clean
 from cuspfa.cli.columns import Chosen
 from cuspfa.cli.read import USUAL, Reading, Table
+from cuspfa.cli.show import rows_without_values
 from cuspfa.posterior.origin import FACTORS, SEED, STANDARDISED, Origin, versions
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ def _left_out(chosen: Chosen) -> list[str]:
     said = [f"{clean(one.name)} is left out: {one.reason}." for one in chosen.left_out[:MOST]]
     if len(chosen.left_out) > MOST:
         said.append(f"{len(chosen.left_out) - MOST} more columns are left out.")
+    if chosen.empty:
+        said.append(f"Left out {rows_without_values(chosen)}.")
     if chosen.excluded:
         said.append(f"Left out as asked: {', '.join(clean(name) for name in chosen.excluded)}.")
     return said

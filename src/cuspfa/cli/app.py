@@ -14,6 +14,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from errno import ENOSPC
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -407,6 +408,8 @@ def run(arguments: list[str]) -> int:
         if debug:
             traceback.print_exc()
         said = _one_line(error)
+        if isinstance(error, OSError) and error.errno == ENOSPC and error.filename is None:
+            said = f"standard output: {said}"  # files are named where they are written
         if isinstance(error, CycloptsError):
             from cuspfa.cli.mistakes import in_our_words
 

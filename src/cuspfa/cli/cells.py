@@ -10,12 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from cuspfa._types import Array
+from cuspfa.data.written import is_hole, number
+from cuspfa.errors import DataError
 
-HOLES = ("", "NA", "N/A", "#N/A", "NaN", "null", ".", "-")
-"""What stands for a missing value, in capitals or not."""
-_HOLES = frozenset(word.lower() for word in HOLES)
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 _DATE = re.compile(
     r"\d{4}[-/.]\d{1,2}([-/.]\d{1,2})?([ T]\d.*)?"  # 2021-03-28, 2021-03-28T12:30
     r"|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}( \d.*)?"  # 28.03.2021, 3/28/21 12:30
@@ -36,7 +33,7 @@ class Column:
     n_rows: int
     holes: int
     numbers: Array | None
-    """(n,) NaN where there is a hole; None if the column holds something else."""
+    """(n,) NaN where there is a hole; None if the column holds something else. May be infinite."""
     why: str = ""
     """What it holds if not numbers, for the person who expected some; without any cell of it."""
     example: str = ""
@@ -81,21 +78,6 @@ def clean(name: str) -> str:
     return " ".join("".join(c for c in name if c.isprintable() or c.isspace()).split())
 
 
-def is_hole(cell: str | None) -> bool:
-    """Does it stand for a missing value?"""
-    return cell is None or cell.strip().lower() in _HOLES
-
-
-def number(cell: str, decimal: str = ".") -> float | None:
-    """The number a cell holds, infinity included; None if it holds something else."""
-    text = cell.strip()
-    if decimal == ",":
-        text = text.replace(",", ".", 1) if "." not in text else ""
-    if _NUMBER.fullmatch(text) or _INFINITE.fullmatch(text):
-        return float(text)
-    return None
-
-
 def column_of_texts(
     name: str, cells: Sequence[str | None], decimal: str = ".", missing: Missing = NONE
 ) -> Column:
@@ -122,8 +104,8 @@ def column_of_texts(
 def column_of_numbers(
     name: str, values: Array, *, truth: bool = False, missing: Missing = NONE, coded: int = 0
 ) -> Column:
-    """Infinite values are holes: there is nothing to be done with them."""
-    numbers = np.where(np.isfinite(values), values, np.nan)
+    """Infinite values stay: `check_finite` refuses them where the column is used."""
+    numbers = np.array(values, dtype=float)
     if missing.numbers:
         codes = np.isin(numbers, missing.numbers)
         numbers[codes] = np.nan
@@ -132,6 +114,19 @@ def column_of_numbers(
     if holes == len(numbers):
         return Column(name, len(numbers), holes, None, EMPTY, coded=coded)
     return Column(name, len(numbers), holes, numbers, truth=truth, coded=coded)
+
+
+def check_finite(column: Column, source: str) -> None:
+    """Refuse infinite values of a column that is to be used."""
+    if column.numbers is None:
+        return
+    infinite = np.isinf(column.numbers)
+    if infinite.any():
+        raise DataError(
+            f"{source}: column {column.name!r} has {int(infinite.sum())} value(s) that are "
+            f"infinite, the first in row {int(np.argmax(infinite)) + 1}. Put right what made them, "
+            "leave the column out, or have them taken as missing: --missing inf,-inf"
+        )
 
 
 def _is_true(cell: str | None) -> bool:

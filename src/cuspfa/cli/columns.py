@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cuspfa._types import Array
-from cuspfa.cli.cells import Column
+from cuspfa._types import Array, BoolArray
+from cuspfa.cli.cells import Column, check_finite
 from cuspfa.cli.read import Table, no_such_column
+from cuspfa.data.matrices import kind_of_matrix
 from cuspfa.errors import DataError, InputError
 
 FEWEST_ROWS = 10
@@ -49,6 +50,8 @@ class Chosen:
     """Left out because the user said so."""
     holes: dict[str, int]
     """By column, of those analysed, where there are any."""
+    empty: int = 0
+    """Rows without any value in these columns: left out."""
     counted: tuple[int, int] | None = None
     """Rows, and those with a hole, where the rows themselves are not kept here."""
 
@@ -67,6 +70,7 @@ class Chosen:
 
 def choose(table: Table, columns: Sequence[str] = (), exclude: Sequence[str] = ()) -> Chosen:
     """Columns of numbers that vary."""
+    check_no_matrix(table)
     if table.n_rows < FEWEST_ROWS:
         raise DataError(
             f"{table.source} has {table.n_rows} row(s). At least {FEWEST_ROWS} are needed to say "
@@ -77,8 +81,11 @@ def choose(table: Table, columns: Sequence[str] = (), exclude: Sequence[str] = (
     candidates = asked if columns else list(range(len(table.columns)))
     candidates = [j for j in candidates if j not in unwanted]
     left_out, kept = [], []
+    blank = _blank(table)
     for j in candidates:
-        reason, detail = _reason(table, j, wanted=bool(columns))
+        if j != table.id_position:
+            check_finite(table.columns[j], table.source)
+        reason, detail = _reason(table, j, blank, wanted=bool(columns))
         if reason:
             left_out.append(LeftOut(table.columns[j].name, reason, detail))
         else:
@@ -86,16 +93,49 @@ def choose(table: Table, columns: Sequence[str] = (), exclude: Sequence[str] = (
     if len(kept) < FEWEST_COLUMNS:
         raise DataError(_too_few_columns(table, kept, left_out))
     rows = np.column_stack([_numbers(table.columns[j]) for j in kept])
-    holes = {table.columns[j].name: table.columns[j].holes for j in kept if table.columns[j].holes}
+    lacking = np.isnan(rows).all(axis=1)
+    empty = int(lacking.sum())
+    rows = rows[~lacking] if empty else rows
+    holes = {table.columns[j].name: table.columns[j].holes - empty for j in kept}
+    holes = {name: number for name, number in holes.items() if number}
     names = [table.columns[j].name for j in kept]
     excluded = [table.columns[j].name for j in sorted(unwanted)]
-    found = int(np.sum(~np.isnan(rows).all(axis=1)))
-    if found < FEWEST_ROWS:
+    if len(rows) < FEWEST_ROWS:
         raise DataError(
-            f"{table.source} has {found} row(s) with a value in these columns. At least "
+            f"{table.source} has {len(rows)} row(s) with a value in these columns. At least "
             f"{FEWEST_ROWS} are needed to say anything of factors."
         )
-    return Chosen(names, rows, left_out, excluded, holes)
+    return Chosen(names, rows, left_out, excluded, holes, empty)
+
+
+def check_no_matrix(table: Table) -> None:
+    """Refuse a matrix of correlations, with names of its rows or without."""
+    numbers = [column.numbers for j, column in enumerate(table.columns) if j != table.id_position]
+    columns = [column for column in numbers if column is not None]
+    for chosen in (columns, columns[1:]):  # the first may count the rows
+        if len(chosen) == table.n_rows > 0:
+            refuse_matrix_in(table.source, np.column_stack(chosen))
+
+
+def refuse_matrix_in(source: str, rows: Array) -> None:
+    """Say what to do with it instead."""
+    kind = kind_of_matrix(rows)
+    if kind is not None:
+        raise DataError(
+            f"{source} looks like a {kind} matrix of {len(rows)} variables (it is square and "
+            "symmetric). The program takes rows of observations: give the table that the matrix "
+            "was made of. A matrix alone is fitted in Python: CuspFactorAnalysis().fit_moments("
+            f"Moments.from_{kind}(matrix, n=...)), n being the number of rows it was made of."
+        )
+
+
+def _blank(table: Table) -> BoolArray:
+    """Rows without any number, such as spreadsheets have below their last one."""
+    found = np.ones(table.n_rows, dtype=bool)
+    for column in table.columns:
+        if column.numbers is not None:
+            found &= np.isnan(column.numbers)
+    return found
 
 
 def parse_columns(option: str, given: Sequence[str], names: list[str]) -> list[int]:
@@ -150,7 +190,7 @@ def _numbers(column: Column) -> Array:
     return column.numbers
 
 
-def _reason(table: Table, j: int, *, wanted: bool) -> tuple[str, str]:
+def _reason(table: Table, j: int, blank: BoolArray, *, wanted: bool) -> tuple[str, str]:
     """Why a column is left out, and a detail; nothing if it is not. `wanted`: it was asked for."""
     column = table.columns[j]
     if j == table.id_position:
@@ -164,7 +204,7 @@ def _reason(table: Table, j: int, *, wanted: bool) -> tuple[str, str]:
         return "constant", f", always {values[0]:g}" + (" or missing" if column.holes else "")
     if len(values) < FEWEST_ROWS:
         return f"only {len(values)} of {column.n_rows} rows have a value", ""
-    if not wanted and not column.holes:
+    if not wanted and len(values) == np.sum(~blank):
         why = _like_an_id(column.name, values, first=j == 0)
         return f"{why}; to keep it, name it in --columns" if why else "", ""
     return "", ""

@@ -15,7 +15,7 @@ from typing import Any
 
 from cuspfa import __version__, datasets
 from cuspfa._remarks import before_holes
-from cuspfa._whole_file import check_writable
+from cuspfa._whole_file import check_apart, check_writable
 from cuspfa.cli.again import origin_of
 from cuspfa.cli.cells import clean, column_of_numbers
 from cuspfa.cli.codes import SHOWN, find_codes
@@ -30,6 +30,7 @@ from cuspfa.cli.report import check_report
 from cuspfa.cli.show import (
     Page,
     draws_of,
+    rows_without_values,
     show_holes,
     show_left_out,
     show_loadings,
@@ -39,6 +40,7 @@ from cuspfa.cli.show import (
     show_summary,
     show_warnings,
 )
+from cuspfa.data.checks import left_out
 from cuspfa.data.moments import Moments
 from cuspfa.data.streams import Stream
 from cuspfa.errors import InputError
@@ -83,15 +85,22 @@ def fit(request: Request) -> None:
         _check_output(request.output)
         check_not_the_input("-o", request.output, request.data or "-")
     if request.loadings is not None:
-        check_loadings(request.loadings, request.data or "-", request.output)
+        check_loadings(request.loadings, request.data or "-")
     if request.report is not None:
         check_report("--report", request.report)
         check_not_the_input("--report", request.report, request.data or "-")
+    outputs = (
+        ("-o", request.output),
+        ("--loadings", request.loadings),
+        ("--report", request.report),
+    )
+    check_apart(outputs)
     # The report is standard output's, unless JSON is; what is loud is heard in any case.
     page = Page(Terminal(stderr=request.as_json or request.quiet))
     large = _read_large(request, page)
     if large is not None:
         table, chosen = large.table, large.chosen
+        show_loud(page, table)
     else:
         table = _example(request) if request.data is None else _read(request)
         if request.quiet:
@@ -122,8 +131,13 @@ def fit(request: Request) -> None:
         draws = draws_of(posterior)
         found = as_dict(posterior, draws) if request.as_json else summarise(posterior, draws)
     if large is not None:
+        if isinstance(large.data, Stream) and chosen.empty:
+            page.paragraph(f"Left out {rows_without_values(chosen)}.")
         show_holes(page, chosen)
     told = [str(one.message) for one in caught]
+    own = left_out(chosen.empty, posterior.n_rows)
+    if own is not None:  # the program's own line says so
+        told = [one.replace(own, "").strip() for one in told if one != own]
     if cost is not None:  # which the fit says once more
         told = [one for one in told if "different patterns of them" not in one]
     messages = list(dict.fromkeys(_in_our_words(one, request) for one in told))
@@ -311,6 +325,7 @@ def _circumstances(
         "left_out": {
             "columns": [{"name": one.name, "reason": one.reason} for one in chosen.left_out],
             "excluded": chosen.excluded,
+            "rows": chosen.empty,
         },
         "missing": {
             "n": sum(chosen.holes.values()),

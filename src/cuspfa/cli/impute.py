@@ -13,6 +13,7 @@ from cuspfa.cli.large import is_large
 from cuspfa.cli.read import USUAL, Reading, read_table
 from cuspfa.cli.scores import check_output, matched, model_of, show_codes, write_values
 from cuspfa.cli.show import Page, count, show_loud
+from cuspfa.data.written import made_up_names
 from cuspfa.errors import InputError
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.variational import VariationalPosterior
@@ -45,7 +46,7 @@ def write_imputed(
         return
     table = read_table(data, id_column=id_column, how=how)
     rows = matched(posterior, table)
-    names = posterior.names or [f"x{j}" for j in range(1, rows.shape[1] + 1)]
+    names = posterior.names or made_up_names(rows.shape[1])
     model = model_of(posterior)
     if draws is not None:
         drawn = model.impute(rows, n_draws=draws, random_state=seed)

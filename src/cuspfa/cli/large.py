@@ -17,20 +17,21 @@ from cuspfa.cli.columns import (
     called_an_id,
     choose,
     parse_columns,
+    refuse_matrix_in,
 )
-from cuspfa.cli.read import Table, find_column
+from cuspfa.cli.read import COPIES, Table, find_column
 from cuspfa.data.arrow import is_number
 from cuspfa.data.away import rows_with_holes
 from cuspfa.data.batches import kind_of, types_of
+from cuspfa.data.matrices import FirstRows
 from cuspfa.data.memory import allowed_bytes
 from cuspfa.data.moments import Moments
 from cuspfa.data.streams import HoleError, Plan, Progress, Stream, read
+from cuspfa.data.written import made_up_names
 from cuspfa.errors import DataError, InputError
 from cuspfa.posterior.base import Posterior
 from cuspfa.sweeps_holes import RowsInMemory
 
-COPIES = 4
-"""Times its size that a file takes in memory when it is read as a whole."""
 ARRAYS = (".npy", ".zarr", ".h5ad")
 """Kinds of files that are read by blocks whatever their size: no other reader knows them."""
 
@@ -86,9 +87,12 @@ def plan_large(
     if types and len(kept) < FEWEST_COLUMNS:
         raise DataError(f"{data} has {len(kept)} column(s) of numbers; 2 are needed.")
     stream = Stream(data, columns=kept or None, memory_limit=limit, progress=progress)
-    kept = stream.names or [f"x{j}" for j in range(1, stream.n_columns + 1)]
+    kept = stream.names or made_up_names(stream.n_columns)
     whole = [column_of_numbers(name, np.empty(0)) for name in names or kept]
-    table = Table(data, "by blocks", whole, stream.n_rows or 0, id_position=position)
+    said = [] if stream.reader.remark is None else [stream.reader.remark]
+    table = Table(
+        data, "by blocks", whole, stream.n_rows or 0, said, id_position=position, loud=said
+    )
     excluded = [names[j] for j in unwanted]
     nothing = np.empty((0, len(kept)))
     return stream, table, Chosen(kept, nothing, left_out, excluded, {}), stream.plan()
@@ -102,12 +106,16 @@ def read_large(stream: Stream, table: Table, chosen: Chosen, *, asked: bool) -> 
     if stream.plan().how == "map":
         return Large(table, chosen, stream, _sample(stream))
     try:
-        found = read(stream)
+        first = FirstRows(stream.n_columns)
+        found = read(stream, first)
+        if first.square is not None:
+            refuse_matrix_in(table.source, first.square)
     except HoleError as error:
         found = rows_with_holes(stream, error)
     if isinstance(found, np.ndarray):
-        return _in_memory(found, table, chosen, asked=asked)
+        return _in_memory(found, table, chosen, asked=asked, empty=stream.empty_rows)
     assert isinstance(found, Moments)
+    empty = stream.empty_rows
     squares = np.diag(found.cross_products)
     reasons = np.where(squares <= found.n * (1e-12 * found.mean) ** 2, "constant", "").tolist()
     if not asked and table.names[:1] == chosen.names[:1]:
@@ -118,8 +126,15 @@ def read_large(stream: Stream, table: Table, chosen: Chosen, *, asked: bool) -> 
         raise DataError(f"{table.source} has {len(keep)} column(s) that vary; 2 are needed.")
     names = [chosen.names[j] for j in keep]
     moments = Moments(found.n, found.mean[keep], found.cross_products[np.ix_(keep, keep)], names)
-    left = Chosen(names, np.empty((0, len(names))), chosen.left_out + gone, chosen.excluded, {})
-    return Large(replace(table, n_rows=found.n), left, moments, _sample(stream)[:, keep])
+    left = replace(
+        chosen,
+        names=names,
+        left_out=chosen.left_out + gone,
+        empty=empty,
+        counted=(found.n, 0),
+    )
+    table = replace(table, n_rows=found.n + empty)
+    return Large(table, left, moments, _sample(stream)[:, keep])
 
 
 def _counts_rows(found: Moments) -> str:
@@ -142,18 +157,24 @@ def _sample(stream: Stream) -> Array:
         blocks.close()  # type: ignore[attr-defined]
 
 
-def _in_memory(rows: Array, table: Table, chosen: Chosen, *, asked: bool) -> Large:
-    """Rows that have to be held: their columns are looked at as those of any table."""
+def _in_memory(rows: Array, table: Table, chosen: Chosen, *, asked: bool, empty: int) -> Large:
+    """Rows that have to be held: their columns are looked at as those of any table.
+
+    So many `empty` ones are gone already.
+    """
     columns = [column_of_numbers(name, own) for name, own in zip(chosen.names, rows.T, strict=True)]
     held = replace(table, columns=columns, n_rows=len(rows), id_position=None)
     found = choose(held, chosen.names if asked else ())
     left_out = chosen.left_out + found.left_out
-    found = replace(found, left_out=left_out, excluded=chosen.excluded)
-    return Large(_counted(table, len(rows), found.holes), found, found.rows, found.rows)
+    found = replace(found, left_out=left_out, excluded=chosen.excluded, empty=found.empty + empty)
+    table = _counted(table, len(rows) + empty, found.holes, found.empty)
+    return Large(table, found, found.rows, found.rows)
 
 
-def _counted(table: Table, n: int, holes: dict[str, int]) -> Table:
-    columns = [replace(one, n_rows=n, holes=holes.get(one.name, 0)) for one in table.columns]
+def _counted(table: Table, n: int, holes: dict[str, int], empty: int) -> Table:
+    columns = [
+        replace(one, n_rows=n, holes=holes.get(one.name, 0) + empty) for one in table.columns
+    ]
     return replace(table, n_rows=n, columns=columns)
 
 
@@ -166,8 +187,9 @@ def after_fit(large: Large, posterior: Posterior) -> Large:
     lacking = (n - np.asarray(posterior.column_counts)).round().astype(int)
     holes = {name: int(k) for name, k in zip(large.chosen.names, lacking, strict=True) if k}
     broken = _rows_with_holes(stream, posterior) if holes else 0
-    chosen = replace(large.chosen, holes=holes, counted=(n, broken))
-    return Large(_counted(large.table, n, holes), chosen, stream, large.sample)
+    empty = (stream.n_rows or n) - n
+    chosen = replace(large.chosen, holes=holes, counted=(n, broken), empty=empty)
+    return Large(_counted(large.table, n + empty, holes, empty), chosen, stream, large.sample)
 
 
 def _rows_with_holes(stream: Stream, posterior: Posterior) -> int:
@@ -175,7 +197,8 @@ def _rows_with_holes(stream: Stream, posterior: Posterior) -> int:
     kept = getattr(posterior, "rows", None)
     if isinstance(kept, RowsInMemory):
         return len(np.unique(kept.holes[0]))
-    return sum(int(np.isnan(block.rows).any(axis=1).sum()) for block in stream.blocks(holes=True))
+    lacking = (np.isnan(block.rows) for block in stream.blocks(holes=True))
+    return sum(int(np.sum(one.any(axis=1) & ~one.all(axis=1))) for one in lacking)
 
 
 def _reason(name: str, kind: str, is_id: bool, *, wanted: bool) -> str:

@@ -11,18 +11,17 @@ import numpy as np
 from cuspfa._whole_file import check_writable
 from cuspfa.cli.files import check_not_the_input, write_text
 from cuspfa.cli.scores import TABS, TEXTS, separator_of
+from cuspfa.data.written import not_a_formula
 from cuspfa.errors import InputError
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.draws import Draws
 from cuspfa.posterior.summary import column_names
 
 
-def check_loadings(path: Path, data: str, output: Path | None) -> None:
-    """A file that can be written, and none of those that are read or written besides."""
+def check_loadings(path: Path, data: str) -> None:
+    """A file that can be written, and none of those that are read."""
     check_writable("--loadings", path)
     check_not_the_input("--loadings", path, data)
-    if output is not None and path.resolve() == output.resolve():
-        raise InputError("--loadings and -o must be two files.")
     if path.suffix.lower() not in TABS + TEXTS:
         raise InputError(
             f"--loadings: the table is written as CSV or TSV, not as {path.suffix!r}. Choose a "
@@ -44,5 +43,5 @@ def write_loadings(path: Path, posterior: Posterior, draws: Draws) -> None:
     for j, name in enumerate(column_names(posterior)):
         cells = np.column_stack([loadings[j], table.lower[j], table.upper[j]]).ravel().tolist()
         cells += [common[j], ends.lower[j], ends.upper[j]]
-        writer.writerow([name, *(f"{value:.6f}" for value in cells)])
+        writer.writerow([not_a_formula(name), *(f"{value:.6f}" for value in cells)])
     write_text(path, stream.getvalue())

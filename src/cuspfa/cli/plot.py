@@ -10,6 +10,7 @@ import numpy as np
 from cuspfa._packages import needed
 from cuspfa._whole_file import check_writable, replacing
 from cuspfa.cli.console import Terminal
+from cuspfa.cli.files import check_not_the_input
 from cuspfa.cli.fitted import load_fit
 from cuspfa.errors import InputError
 
@@ -23,6 +24,7 @@ def draw(fit: Path, kind: str, output: Path) -> None:
     if suffix not in SUFFIXES:
         raise InputError(f"-o must end in .png, .svg or .pdf. Got {str(output)!r} instead.")
     check_writable("-o", output)
+    check_not_the_input("-o", output, str(fit))
     needed("matplotlib", "cuspfa plot", "app")
     from cuspfa.plots import KINDS
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import gzip
+import io
+import stat
 import sys
 import zlib
 from collections.abc import Callable, Sequence
@@ -14,8 +16,13 @@ from typing import Any
 from cuspfa._packages import needed
 from cuspfa.cli.cells import Column, Missing, parse_missing, unique_names
 from cuspfa.cli.text import column_of_arrow, read_columns, take_apart
+from cuspfa.data.memory import allowed_bytes, in_words
 from cuspfa.errors import DataError, InputError
 
+COPIES = 4
+"""Times its size that a table takes in memory when it is read as a whole."""
+UNKNOWN = 1 << 32
+"""Bytes that are read where nobody knows how much memory there is."""
 OFFICE = {
     b"PK\x03\x04": "a workbook or an archive",
     b"\xd0\xcf\x11\xe0": "an old Excel workbook",
@@ -83,10 +90,21 @@ def read_table(
     `check` is shown the names of the columns before their cells are read, which may take long.
     """
     source = "standard input" if path == "-" else path
+    try:
+        return _read(path, source, id_column, how, check)
+    except MemoryError:
+        raise DataError(
+            f"{source} does not fit into memory. Save it as a file that is not compressed, or as "
+            "Parquet, and read that by blocks: --memory-limit 1GB"
+        ) from None
+
+
+def _read(path: str, source: str, id_column: str | None, how: Reading, check: Check) -> Table:
     raw = _standard_input() if path == "-" else _bytes(Path(path))
     if raw.startswith(b"\x1f\x8b"):
         try:
-            raw = gzip.decompress(raw)
+            with gzip.GzipFile(fileobj=io.BytesIO(raw)) as inside:
+                raw = _no_more(inside, f"{source}, once it is decompressed,")
         except (OSError, EOFError, zlib.error) as error:
             raise DataError(f"{source}: the compressed file is damaged ({error}).") from None
     if not raw:
@@ -143,12 +161,39 @@ def _standard_input() -> bytes:
         raise InputError("there is no standard input to read. Give a file.")
     if sys.stdin.isatty():
         sys.stderr.write("Reading from the keyboard; Ctrl-D ends, Ctrl-C gives up.\n")
-    return sys.stdin.buffer.read()
+    return _no_more(sys.stdin.buffer, "standard input")
+
+
+def _no_more(stream: Any, what: str) -> bytes:
+    """All that a stream holds, if it fits: nobody knows before how long it is."""
+    allowed = allowed_bytes(None)
+    most = UNKNOWN if allowed is None else allowed // COPIES
+    parts, size = [], 0
+    while part := stream.read(1 << 20):
+        parts.append(part)
+        size += len(part)
+        if size > most:
+            raise DataError(
+                f"{what} is longer than {in_words(most)}, more than can be read into memory. Save "
+                "it as a file that is not compressed, or as Parquet: these are read by blocks."
+            )
+    return b"".join(parts)
 
 
 def _bytes(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        kind = path.stat().st_mode
+        if stat.S_ISREG(kind):
+            return path.read_bytes()
+        if stat.S_ISFIFO(kind):  # of another program
+            with open(path, "rb") as pipe:
+                return _no_more(pipe, str(path))
+        if not stat.S_ISDIR(kind):
+            raise InputError(
+                f"{str(path)!r} is a device or a socket, not a file. Give a file, a pipe, or - for "
+                "standard input."
+            )
+        raise IsADirectoryError
     except IsADirectoryError:
         raise InputError(f"{str(path)!r} is a directory. Give a file in it.") from None
     except PermissionError:

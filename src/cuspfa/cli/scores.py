@@ -18,7 +18,7 @@ from cuspfa._packages import needed
 from cuspfa._types import Array
 from cuspfa._whole_file import check_writable, replacing
 from cuspfa.cli.by_blocks import write_by_blocks
-from cuspfa.cli.cells import clean
+from cuspfa.cli.cells import check_finite, clean
 from cuspfa.cli.codes import SHOWN, find_codes
 from cuspfa.cli.console import Terminal
 from cuspfa.cli.files import check_not_the_input, write_text
@@ -26,6 +26,7 @@ from cuspfa.cli.fitted import load_fit
 from cuspfa.cli.large import is_large
 from cuspfa.cli.read import USUAL, Reading, Table, read_table
 from cuspfa.cli.show import Page, count, show_loud, show_warnings
+from cuspfa.data.written import made_up_names, not_a_formula
 from cuspfa.errors import DataError, InputError
 from cuspfa.estimator import CuspFactorAnalysis
 from cuspfa.posterior.base import Posterior
@@ -75,7 +76,7 @@ def write_scores(
 
 def show_codes(page: Page, posterior: Posterior, rows: Array) -> None:
     """Numbers that look like codes for missing values, which would be taken as they are."""
-    names = posterior.names or [f"x{j}" for j in range(1, rows.shape[1] + 1)]
+    names = posterior.names or made_up_names(rows.shape[1])
     show_warnings(page, [one.told(aloud=True) for one in find_codes(names, rows)[:SHOWN]])
 
 
@@ -168,6 +169,7 @@ def _numbers(table: Table, places: list[int]) -> Array:
     columns = []
     for j in places:
         column = table.columns[j]
+        check_finite(column, table.source)
         if column.numbers is not None:
             columns.append(column.numbers)
         elif column.holes == column.n_rows:
@@ -185,8 +187,8 @@ def _as_text(
 ) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, delimiter=separator, lineterminator="\n")
-    writer.writerow([*_heads(table, numbered), *names])
-    ids = table.ids
+    writer.writerow(map(not_a_formula, [*_heads(table, numbered), *names]))
+    ids = None if table.ids is None else [not_a_formula(one) for one in table.ids]
     for number, values in enumerate(tables, start=1):
         before = [number] if numbered else []
         for place, row in enumerate(values.tolist()):

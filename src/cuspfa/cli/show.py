@@ -108,8 +108,18 @@ def show_left_out(page: Page, chosen: Chosen) -> None:
                 page.line(f"  {'':{width}}  {line}")
         if number > len(shown):
             page.line(f"  and {number - len(shown)} more (--json names them all)")
+    if chosen.empty:
+        page.paragraph(f"Left out {rows_without_values(chosen)}.")
     if chosen.excluded:
         page.paragraph(f"Left out as asked: {_listed(chosen.excluded)}.")
+
+
+def rows_without_values(chosen: Chosen) -> str:
+    """How many were left out, and how many are left."""
+    return (
+        f"{count(chosen.empty, 'row')} without any value in the columns analysed: "
+        f"{count(chosen.n_rows, 'row')} are analysed"
+    )
 
 
 def show_holes(page: Page, chosen: Chosen) -> None:

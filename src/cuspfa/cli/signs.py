@@ -1,14 +1,12 @@
-"""How numbers are written in a table of text: decimal signs, thousands signs, and a first row of
-numbers that may be the names of the columns.
-"""
+"""How numbers are written in a table of text: decimal signs and thousands signs."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import pairwise
 
-from cuspfa.cli.cells import is_hole, number, quoted
+from cuspfa.cli.cells import quoted
+from cuspfa.data.written import Rows, is_hole
 from cuspfa.errors import DataError
 
 _DECIMAL = {
@@ -19,10 +17,6 @@ _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}", re.ASCII)
 _BELOW_THOUSAND = re.compile(r"[+-]?\d{1,3}", re.ASCII)
 FEWEST_THOUSANDS = 2
 """So many cells with a sign before three digits are no accident."""
-FEWEST_NAMES = 4
-"""Fewer numbers in a row are too few to call it counting."""
-
-Rows = Sequence[Sequence[str]]
 
 
 def decimal_sign(rows: Rows, separator: str) -> str:
@@ -66,36 +60,3 @@ def check_thousands(rows: Rows, decimal: str, names: Sequence[str]) -> None:
 
 def _clear(word: str, decimal: str) -> bool:
     return bool(_DECIMAL[decimal].fullmatch(word)) and not _THOUSANDS.fullmatch(word)
-
-
-def all_numbers(row: Sequence[str], decimal: str) -> bool:
-    """Is there nothing but numbers, and at least one?"""
-    filled = [cell for cell in row if not is_hole(cell)]
-    return bool(filled) and all(number(cell, decimal) is not None for cell in filled)
-
-
-def like_names(first: Sequence[str], rows: Rows, decimal: str) -> bool:
-    """Does a first row of numbers name the columns?
-
-    So it seems if its numbers are whole and all different, and either every column below has
-    decimals, or they count, up or down, beyond what the columns hold.
-    """
-    values = [number(cell, decimal) for cell in first]
-    names = [value for value in values if value is not None and value.is_integer()]
-    if len(names) < len(first) or len(set(names)) < len(names) or len(names) < 2:
-        return False
-    below = [_numbers(rows, j, decimal) for j in range(len(first))]
-    if not all(below):
-        return False
-    if all(any(not value.is_integer() for value in column) for column in below):
-        return True
-    steps = {after - before for before, after in pairwise(names)}
-    outside = any(
-        not min(column) <= name <= max(column) for name, column in zip(names, below, strict=True)
-    )
-    return len(names) >= FEWEST_NAMES and steps in ({1.0}, {-1.0}) and outside
-
-
-def _numbers(rows: Rows, j: int, decimal: str) -> list[float]:
-    found = (number(row[j], decimal) for row in rows if j < len(row) and not is_hole(row[j]))
-    return [value for value in found if value is not None]

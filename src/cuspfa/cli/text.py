@@ -14,23 +14,30 @@ from typing import Any
 from cuspfa._packages import needed, optional
 from cuspfa.cli.cells import (
     EMPTY,
-    HOLES,
     NONE,
     Column,
     Missing,
     column_of_numbers,
     column_of_texts,
-    is_hole,
     quoted,
     unique_names,
 )
-from cuspfa.cli.signs import all_numbers, check_thousands, decimal_sign, like_names
+from cuspfa.cli.signs import check_thousands, decimal_sign
+from cuspfa.data.written import (
+    HOLE_SPELLINGS,
+    LOOK_CELLS,
+    LOOK_CHARACTERS,
+    all_numbers,
+    as_it_was,
+    first_row_said,
+    is_hole,
+    like_names,
+    made_up_names,
+)
 from cuspfa.errors import DataError
 
 SEPARATORS = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas"}
 """In the order of preference where several would do: commas may be decimal ones."""
-LOOK_CHARACTERS, LOOK_CELLS = 1 << 20, 200_000
-"""How much of a file is looked at to find out how it is written."""
 _SAID = re.compile(r"sep=([\t;|,])\r?\n", re.IGNORECASE)
 
 
@@ -102,19 +109,15 @@ def take_apart(raw: bytes, *, header: bool | None = None, decimal: str | None = 
     widths = Counter(map(len, rows))
     usual = widths.most_common(1)[0][0] if widths else len(first)
     told, decimal = decimal, decimal or decimal_sign(sample, separator)
-    body, names, line, guess = text[stream.tell() :], first, reader.line_num + 1, ""
+    body, line, guess = text[stream.tell() :], reader.line_num + 1, ""
+    names = list(map(as_it_was, first))
     if all_numbers(first, decimal) and header is None:
         header = like_names(first, rows, decimal)
-        guess = (
-            "The first row holds whole numbers, all different, above other numbers: taken as names "
-            "of the columns. If it is data: --no-header"
-            if header
-            else "The first row holds numbers only: taken as data, and the columns called x1 to "
-            f"x{len(first)}. If it names the columns: --header"
-        )
+        guess = first_row_said(header, len(first))
+        guess += " If it is data: --no-header" if header else " If it names the columns: --header"
     if header is False:
         body, line = text, 1
-        names = [f"x{j}" for j in range(1, len(first) + 1)]
+        names = made_up_names(len(first))
     spare = usual == len(names) + 1 and all(not row[-1].strip() for row in rows if len(row) > 1)
     if usual == len(names) + 1 and not spare:
         names = ["row names", *names]
@@ -203,7 +206,6 @@ def _by_arrow(
         return "error"
 
     types = {} if as_text is None else {str(as_text): pyarrow.string()}
-    words = {spelling for word in HOLES for spelling in (word, word.lower(), word.upper())}
     body = text.body.encode()
     try:
         table = arrow.read_csv(
@@ -217,7 +219,7 @@ def _by_arrow(
                 delimiter=text.separator, newlines_in_values=True, invalid_row_handler=on_odd_row
             ),
             convert_options=arrow.ConvertOptions(
-                null_values=sorted(words),
+                null_values=HOLE_SPELLINGS,
                 strings_can_be_null=True,
                 decimal_point=text.decimal,
                 column_types=types,

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cuspfa._packages import needed
 from cuspfa.data.block import Block
 from cuspfa.data.checks import check_columns
+from cuspfa.data.written import (
+    HOLE_SPELLINGS,
+    LOOK_CELLS,
+    LOOK_CHARACTERS,
+    all_numbers,
+    as_it_was,
+    first_row_said,
+    like_names,
+    made_up_names,
+)
 from cuspfa.errors import DataError
 
 SUFFIXES = (".parquet", ".pq", ".feather", ".arrow", ".ipc", ".csv", ".tsv")
@@ -38,6 +49,7 @@ class ArrowFiles:
         self.n_columns = len(names)
         for file in files:
             self._check_same(file, first if file is files[0] else self._known(file))
+        self.remark = self.form.remark(files[0])
         rows = [self.form.count(file) for file in files]
         self.n_rows: int | None = None if None in rows else sum(filter(None, rows))
 
@@ -109,7 +121,8 @@ def _fill(room: Any, batch: Any, casts: list[tuple[int, str | None]]) -> None:
     for target, (place, cast) in zip(room, casts, strict=True):
         column = batch.column(place)
         column = column if cast is None else column.cast(cast)
-        target[:] = column.to_numpy(zero_copy_only=False)
+        with np.errstate(over="ignore"):  # what is infinite is refused later
+            target[:] = column.to_numpy(zero_copy_only=False)
 
 
 def _casts(schema: Any, names: list[str]) -> list[tuple[int, str | None]]:
@@ -146,7 +159,14 @@ def _readable(file: Path) -> Iterator[None]:
 # --- the three forms ---------------------------------------------------------------------------
 
 
-class _Parquet:
+class _Binary:
+    """Files that hold names of their columns."""
+
+    def remark(self, file: Path) -> str | None:
+        return None
+
+
+class _Parquet(_Binary):
     def __init__(self) -> None:
         self.module = needed("pyarrow.parquet", "Reading Parquet files", "files")
 
@@ -167,7 +187,7 @@ class _Parquet:
             yield from opened.iter_batches(size, columns=names, use_threads=False)
 
 
-class _Feather:
+class _Feather(_Binary):
     def __init__(self) -> None:
         self.module = needed("pyarrow", "Reading Feather files", "files")
         needed("pyarrow.ipc", "Reading Feather files", "files")
@@ -196,27 +216,33 @@ class _Text:
         self.module = needed("pyarrow.csv", "Reading CSV files by blocks", "files")
 
     def _open(self, file: Path, types: dict[str, Any] | None = None) -> Any:
-        csv = self.module
-        return csv.open_csv(
+        arrow, start = self.module, _start(file)
+        return arrow.open_csv(
             file,
             # One thread, so that an error can say in which row it is.
-            read_options=csv.ReadOptions(use_threads=False, block_size=1 << 22),
-            parse_options=csv.ParseOptions(delimiter=_separator(file)),
-            convert_options=csv.ConvertOptions(
-                column_types=types or {}, include_columns=list(types or {})
+            read_options=arrow.ReadOptions(
+                use_threads=False,
+                block_size=1 << 22,
+                column_names=start.names,
+                skip_rows=start.skipped,
+            ),
+            parse_options=arrow.ParseOptions(delimiter=start.separator),
+            convert_options=arrow.ConvertOptions(
+                column_types=types or {},
+                include_columns=list(types or {}),
+                null_values=HOLE_SPELLINGS,
+                strings_can_be_null=True,
             ),
         )
 
     def schema(self, file: Path) -> tuple[list[str], list[Any]]:
         with self._open(file) as opened:
             found = opened.schema
-        names = list(found.names)
-        if names and all(map(_like_a_number, names)):
-            raise DataError(
-                f"{str(file)!r} begins with a row of numbers instead of the columns' names. Give "
-                "it a header."
-            )
-        return names, list(found.types)
+        return list(found.names), list(found.types)
+
+    def remark(self, file: Path) -> str | None:
+        """What the first row was taken for, if that is not plain."""
+        return _start(file).remark
 
     def count(self, file: Path) -> int | None:
         return None
@@ -235,18 +261,36 @@ def _form(kind: str) -> _Parquet | _Feather | _Text:
     return _Feather() if kind in (".feather", ".arrow", ".ipc") else _Text()
 
 
-def _separator(file: Path) -> str:
-    """The one that is in the first line most often."""
+class _Start(NamedTuple):
+    """How a table of text begins."""
+
+    separator: str
+    names: list[str] | None
+    """Made up, where the first row is data; None for those of the header."""
+    remark: str | None
+    skipped: int = 0
+    """Lines above the first row, and the header, where `names` stand for it."""
+
+
+def _start(file: Path) -> _Start:
+    """The separator that is in the first line most often, and what the first row is."""
     pyarrow = needed("pyarrow", "Reading CSV files by blocks", "files")
     with pyarrow.input_stream(str(file), compression="detect") as stream:
-        head = stream.read(1 << 16).splitlines()
-    first = head[0].decode("utf-8", "replace") if head else ""
-    return max(_SEPARATORS, key=first.count)
-
-
-def _like_a_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+        head = stream.read(LOOK_CHARACTERS)
+    lines = head.decode("utf-8-sig", "replace").splitlines()
+    lines = lines[:-1] if len(head) == LOOK_CHARACTERS else lines  # the last may be cut off
+    blank = next((number for number, line in enumerate(lines) if line.strip()), 0)
+    lines = [line for line in lines if line.strip()]
+    if not lines:
+        return _Start(",", None, None)
+    separator = max(_SEPARATORS, key=lines[0].count)
+    first = next(csv.reader(lines[:1], delimiter=separator))
+    if not all_numbers(first, "."):
+        known = list(map(as_it_was, first))
+        if known != first:
+            return _Start(separator, known, None, blank + 1)
+        return _Start(separator, None, None)
+    below = lines[1 : 1 + max(LOOK_CELLS // len(first), 1)]
+    names = like_names(first, list(csv.reader(below, delimiter=separator)), ".")
+    said = first_row_said(names, len(first))
+    return _Start(separator, None if names else made_up_names(len(first)), said)

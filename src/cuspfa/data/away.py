@@ -8,6 +8,7 @@ import numpy as np
 
 from cuspfa._types import Array
 from cuspfa.data.batches import Slices, is_out_of_core
+from cuspfa.data.checks import is_dask, left_out
 from cuspfa.data.complete import Prepared, column_scale, counted_rows, prepare_moments
 from cuspfa.data.distributed import (
     DaskRows,
@@ -15,10 +16,10 @@ from cuspfa.data.distributed import (
     OnWorkers,
     client_of,
     columns_on_workers,
-    is_dask,
 )
 from cuspfa.data.distributed import moments_of as dask_moments
 from cuspfa.data.mapped import Mapped, MappedMatrix
+from cuspfa.data.matrices import LARGEST, FirstRows, refuse_matrix
 from cuspfa.data.memory import in_words
 from cuspfa.data.moments import Moments
 from cuspfa.data.names import column_label
@@ -35,7 +36,9 @@ class Brought(NamedTuple):
     rows: Array | None
     names: list[str] | None
     concern: str | None
-    """What a fit should say of the columns."""
+    """What a fit should say of them."""
+    empty: int = 0
+    """Rows without any value that were left out."""
 
 
 def find_away(data: Any) -> Stream | DaskRows | None:
@@ -48,23 +51,43 @@ def find_away(data: Any) -> Stream | DaskRows | None:
 def bring(view: Stream | DaskRows, *, scaling: str, flat_mean: bool) -> Brought:
     """Read them as their shape and the memory allow."""
     found: Moments | Mapped | OnWorkers | Array
-    rare = RareValues()
+    remark = view.reader.remark if isinstance(view, Stream) else None
+    watched = _Watched(RareValues(), FirstRows(view.n_columns))
     try:
-        found = read(view, rare) if isinstance(view, Stream) else _compute(view)
+        found = read(view, watched) if isinstance(view, Stream) else _compute(view)
     except HoleError as error:
+        if isinstance(view, DaskRows) and view.leave_out_empty():
+            return bring(view, scaling=scaling, flat_mean=flat_mean)
         found = rows_with_holes(view, error)
     if isinstance(found, np.ndarray):
-        return Brought(None, found, view.names, None)
+        return Brought(None, found, view.names, remark, view.empty_rows)
     if isinstance(found, Moments):
         found.check_usable()
         prepared = prepare_moments(found, scaling=scaling, flat_mean=flat_mean)
     else:
         prepared = _prepare_wide(found, view.names, scaling, flat_mean)
-    return Brought(prepared, None, view.names, rare.warning(view.names))
+    if watched.first.square is not None:
+        refuse_matrix(watched.first.square)
+    concerns = (remark, left_out(view.empty_rows, prepared.n), watched.rare.warning(view.names))
+    concern = " ".join(filter(None, concerns)) or None
+    return Brought(prepared, None, view.names, concern, view.empty_rows)
+
+
+class _Watched(NamedTuple):
+    """What a fit wants to know of rows beside their sums."""
+
+    rare: RareValues
+    first: FirstRows
+
+    def add(self, block: Any) -> None:
+        self.rare.add(block)
+        self.first.add(block)
 
 
 def _compute(rows: DaskRows) -> Moments | Mapped | OnWorkers | Array:
     """What a collection becomes; without a cluster a wide one is an array like others."""
+    if rows.n_rows == rows.n_columns <= LARGEST:
+        refuse_matrix(np.asarray(rows.array.compute()))
     if not rows.is_wide:
         return dask_moments(rows)
     client, n, p = client_of(), rows.n_rows or 0, rows.n_columns
@@ -113,6 +136,10 @@ def _prepare_wide(
     found: Mapped | OnWorkers, names: list[str] | None, scaling: str, flat_mean: bool
 ) -> Prepared:
     n = found.n
+    large = ~np.isfinite(found.squares)
+    if large.any():
+        label = column_label(int(np.argmax(large)), names)
+        raise DataError(f"{label} holds values too large to be squared. Rescale it.")
     constant = found.squares <= n * (1e-12 * found.center) ** 2
     if constant.any():
         label = column_label(int(np.argmax(constant)), names)

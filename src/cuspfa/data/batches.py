@@ -19,8 +19,8 @@ from cuspfa._checks import must_be
 from cuspfa._packages import needed
 from cuspfa.data.arrow import SUFFIXES as ARROW_SUFFIXES
 from cuspfa.data.arrow import ArrowFiles, column_types
-from cuspfa.data.block import Block, Reader
-from cuspfa.data.checks import check_columns, check_rows
+from cuspfa.data.block import Block, Reader, as_kind
+from cuspfa.data.checks import check_columns, check_rows, unmasked, unmasked_blocks
 from cuspfa.data.frames import as_frame
 from cuspfa.errors import DataError, InputError
 
@@ -42,7 +42,7 @@ def open_reader(data: Any, columns: Any = None) -> Reader:
         table = check_rows(data, holes=True)
         return Slices([(type(data).__name__, table.rows)], table.names, columns)
     if hasattr(data, "shape") and hasattr(data, "__getitem__"):
-        return Slices([(_where(data), data)], None, columns)
+        return Slices([(_where(data), unmasked_blocks(data))], None, columns)
     if isinstance(data, Iterable):
         return Given(data, columns)
     raise must_be(
@@ -54,6 +54,7 @@ class Slices:
     """Anything two-dimensional that gives its rows by `thing[first:last]`."""
 
     again = True
+    remark: str | None = None
 
     def __init__(
         self, things: list[tuple[str, Any]], names: list[str] | None, columns: Any
@@ -88,10 +89,10 @@ class Slices:
         for place, thing in self.things:
             for first in range(0, int(thing.shape[0]), size):
                 rows = thing[first : first + size]
-                rows = rows.toarray() if issparse(rows) else rows
+                rows = rows.toarray() if issparse(rows) else unmasked(rows)
                 rows = rows if self.chosen is None else rows[:, self.chosen]
                 # A copy: what a memory map lends would be read where it is multiplied.
-                yield Block(np.array(rows, dtype=dtype), place, first)
+                yield Block(as_kind(rows, dtype, copy=True), place, first)
 
 
 class Given:
@@ -101,6 +102,7 @@ class Given:
     """
 
     again = False
+    remark: str | None = None
 
     def __init__(self, batches: Iterable[Any], columns: Any) -> None:
         if columns is not None:
@@ -141,7 +143,7 @@ class Given:
                     "batches the columns of the first."
                 )
             for first in range(0, len(rows), size):
-                part = np.asarray(rows[first : first + size], dtype=dtype)
+                part = as_kind(rows[first : first + size], dtype)
                 yield Block(part, f"batch {self._number}", first)
             found = self._next()
 
@@ -160,6 +162,11 @@ def _files(path: Path) -> list[Path]:
     """The file itself, or the files of a folder in the order of their names."""
     if not path.exists():
         raise InputError(f"there is no file or folder {str(path)!r}.")
+    if not path.is_file() and not path.is_dir():
+        raise InputError(
+            f"{str(path)!r} is a pipe, a device or a socket. A file is read more than once: save "
+            "what comes as a file, or pass an iterator of batches."
+        )
     if not path.is_dir() or path.suffix.lower() == ".zarr":
         return [path]
     found = sorted(_inside(path))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import reprlib
+import sys
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -10,7 +11,9 @@ import numpy as np
 from scipy import sparse
 
 from cuspfa._types import Array, BoolArray, Indices
-from cuspfa.data.frames import as_frame, frame_labels, rows_of_frame
+from cuspfa.data.block import as_kind
+from cuspfa.data.frames import as_frame, floats_of, frame_labels, rows_of_frame
+from cuspfa.data.matrices import refuse_matrix
 from cuspfa.data.names import column_label, text_names
 from cuspfa.errors import DataError, DataTypeError, InputError
 
@@ -29,19 +32,27 @@ class Table(NamedTuple):
     """What the input calls its columns, text or not, for messages."""
     has_holes: bool = False
     """Is there a NaN?"""
+    empty: tuple[int, ...] = ()
+    """Which of the given rows had no value at all and were left out, of data to be fitted."""
 
 
-def check_rows(data: Any, names: list[str] | None = None, *, holes: bool = False) -> Table:
+def check_rows(
+    data: Any, names: list[str] | None = None, *, holes: bool = False, fitted: bool = False
+) -> Table:
     """Rows and names of anything that holds finite numbers, be it one row or constant.
 
-    `names` are for an array, which has none of its own; `holes` allows missing values.
+    `names` are for an array, which has none of its own; `holes` allows missing values; of data to
+    be `fitted` rows without any value are left out.
     """
-    return _read(data, names, holes)[0]
+    return _read(data, names, holes, fitted=fitted)[0]
 
 
 def check_table(data: Any, names: list[str] | None = None, *, holes: bool = False) -> Table:
-    """The same for data to be fitted: two rows or more, and no column constant or empty."""
-    table, ranges = _read(data, names, holes)
+    """The same for data to be fitted: two rows or more, and no column constant or empty.
+
+    Rows without any value carry no information and are left out.
+    """
+    table, ranges = _read(data, names, holes, fitted=True)
     n, p = table.rows.shape
     if p < 1:
         raise DataError(
@@ -136,7 +147,33 @@ def _positions_of_names(given: list[str], names: list[str] | None) -> Indices:
     return np.array([places[name][0] for name in given], dtype=np.intp)
 
 
-def _read(data: Any, names: list[str] | None, holes: bool) -> tuple[Table, tuple[Array, Array]]:
+def without_values(rows: Any) -> BoolArray:
+    """(n,) rows that are NaN throughout; what a sparse matrix does not hold is zero."""
+    n, p = rows.shape
+    if sparse.issparse(rows):
+        lacking = np.repeat(np.arange(n), np.diff(rows.indptr))[np.isnan(rows.data)]
+        return np.asarray(np.bincount(lacking, minlength=n) == p)
+    found = np.isnan(rows[:, 0])
+    some = np.flatnonzero(found)  # hardly any, as a rule
+    found[some] = np.isnan(rows[some]).all(axis=1)
+    return np.asarray(found)
+
+
+def left_out(empty: int, n: int) -> str | None:
+    """What is to be said of so many rows without any value beside n others."""
+    if not empty:
+        return None
+    rows = (
+        "1 row has no value at all and is"
+        if empty == 1
+        else (f"{empty} rows have no value at all and are")
+    )
+    return f"{rows} left out: {n} rows are analysed."
+
+
+def _read(
+    data: Any, names: list[str] | None, holes: bool, *, fitted: bool = False
+) -> tuple[Table, tuple[Array, Array]]:
     """The table, and the smallest and largest value of each column, NaN if it has none."""
     frame = as_frame(data)
     if frame is None:
@@ -150,15 +187,23 @@ def _read(data: Any, names: list[str] | None, holes: bool) -> tuple[Table, tuple
     if not (rows.shape[0] and rows.shape[1]):
         nothing = np.zeros(rows.shape[1])
         return Table(rows, names, labels), (nothing, nothing)
+    if fitted:
+        refuse_matrix(rows)
     low, high = _column_range(rows)
-    missing = bool(np.isnan(low).any())
+    missing, empty = bool(np.isnan(low).any()), np.zeros(0, dtype=np.intp)
+    if missing and fitted:
+        lacking = without_values(rows)
+        if lacking.any() and not lacking.all():  # of nothing at all the columns are named
+            rows, empty = rows[~lacking], np.flatnonzero(lacking)
+            low, high = _column_range(rows)
+            missing = bool(np.isnan(low).any())
     if missing and holes and not sparse.issparse(rows):
         low, high = np.fmin.reduce(rows, axis=0), np.fmax.reduce(rows, axis=0)
         low, high = np.asarray(low, float), np.asarray(high, float)
     else:
         _check_no_holes(rows, low, labels, allowed=holes)
     _check_finite(rows, low, high, labels)
-    return Table(rows, names, labels, missing), (low, high)
+    return Table(rows, names, labels, missing, tuple(empty.tolist())), (low, high)
 
 
 def _rows_of_sparse(data: Any) -> Any:
@@ -182,14 +227,14 @@ def _rows_of_array(data: Any, holes: bool) -> Any:
             "X must be a table. Got an AnnData object instead: use cuspfa.anndata.fit(adata), or "
             "pass adata.X or adata.to_df()."
         )
+    data = unmasked_blocks(data).compute() if is_dask(data) else _with_masks(data)
     if np.ma.isMaskedArray(data):
         if np.ma.is_masked(data) and not holes:
             raise DataError(
                 "X must have no masked values. Got a masked array instead; drop these rows or "
                 "columns, or impute the values first."
             )
-        masked = np.ma.is_masked(data) and data.dtype.kind in "fiub"
-        data = np.ma.filled(data.astype(float), np.nan) if masked else np.ma.getdata(data)
+        data = unmasked(data)
     try:
         raw = np.asarray(data)
     except ValueError as error:
@@ -209,13 +254,14 @@ def _rows_of_array(data: Any, holes: bool) -> Any:
     if raw.dtype.kind == "c":
         raise DataError("Complex data not supported. Pass real numbers.")
     if raw.dtype.kind in "fiub":
-        return raw
+        longer = raw.dtype.kind == "f" and raw.dtype.itemsize > 8
+        return as_kind(raw, float) if longer else raw
     if raw.dtype.kind != "O":
         raise DataError(f"X has type {raw.dtype}, which is not numeric. Turn it into numbers.")
     result = np.empty(raw.shape)
     for index in range(raw.shape[1]):
         try:
-            result[:, index] = raw[:, index].astype(float)
+            result[:, index] = floats_of(raw[:, index])
         except (TypeError, ValueError, OverflowError) as error:
             example = next(x for x in raw[:, index] if not _is_number(x))
             kind = DataTypeError if isinstance(error, TypeError) else DataError
@@ -224,6 +270,48 @@ def _rows_of_array(data: Any, holes: bool) -> Any:
                 "Drop the column, or turn it into numbers."
             ) from None
     return result
+
+
+def is_dask(data: Any) -> bool:
+    """Is it a dask.array or a dask.dataframe?"""
+    return "dask" in sys.modules and sys.modules["dask"].is_dask_collection(data)
+
+
+def unmasked(block: Any) -> Any:
+    """An array as it is, NaN where one with a mask is masked."""
+    if not np.ma.isMaskedArray(block):
+        return block
+    if np.ma.is_masked(block) and block.dtype.kind in "fiub":
+        return np.ma.filled(block.astype(float), np.nan)
+    if np.ma.is_masked(block) and block.dtype.kind == "O":
+        return np.ma.filled(block, np.nan)
+    return np.ma.getdata(block)
+
+
+def unmasked_blocks(data: Any) -> Any:
+    """The same for each block of a dask.array; other collections are left alone."""
+    if not hasattr(data, "map_blocks") or not hasattr(data, "_meta"):
+        return data
+    if not np.ma.isMaskedArray(data._meta):  # some blocks may have a mask all the same
+        return data.map_blocks(unmasked, dtype=data.dtype, meta=data._meta)
+    kind = np.dtype(float) if data.dtype.kind in "fiub" else data.dtype
+    empty = np.empty((0,) * data.ndim, dtype=kind)
+    return data.map_blocks(_as_kind, kind, dtype=kind, meta=empty)
+
+
+def _as_kind(block: Any, kind: Any) -> Any:
+    return np.asarray(unmasked(block), dtype=kind)
+
+
+def _with_masks(data: Any) -> Any:
+    """A list of rows, NaN where these have a mask, or `numpy.ma.masked` among their values."""
+    return [_with_mask(row) for row in data] if isinstance(data, (list, tuple)) else data
+
+
+def _with_mask(row: Any) -> Any:
+    if isinstance(row, (list, tuple)) and any(value is np.ma.masked for value in row):
+        return [np.nan if value is np.ma.masked else value for value in row]
+    return unmasked(row)
 
 
 def _is_number(value: Any) -> bool:

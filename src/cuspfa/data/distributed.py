@@ -18,7 +18,8 @@ import numpy as np
 from cuspfa._packages import needed
 from cuspfa._types import Array
 from cuspfa.data.arrays import KEPT, RowMatrix
-from cuspfa.data.block import Block
+from cuspfa.data.block import Block, as_kind
+from cuspfa.data.checks import unmasked_blocks
 from cuspfa.data.memory import allowed_bytes, check_fits
 from cuspfa.data.moments import Moments
 from cuspfa.data.names import text_names
@@ -36,11 +37,6 @@ A_THREAD, LARGEST_BLOCK = 4, 1 << 31
 a cycle that move, so that there should be few; but more than one, or nothing can be evened out."""
 COUNT_FROM = 1500
 """Columns from which rows of unknown number are counted before anything else is done."""
-
-
-def is_dask(data: Any) -> bool:
-    """Is it a dask.array or a dask.dataframe?"""
-    return "dask" in sys.modules and sys.modules["dask"].is_dask_collection(data)
 
 
 class DaskRows:
@@ -67,12 +63,26 @@ class DaskRows:
             raise DataError(f"X has type {data.dtype}, which is not numeric.")
         if np.isnan(data.shape[1]):
             raise DataError("X has an unknown number of columns: call compute_chunk_sizes().")
+        data = unmasked_blocks(data)
         self.n_columns = int(data.shape[1])
         if np.isnan(data.shape[0]) and self.n_columns >= COUNT_FROM:
             data = data.compute_chunk_sizes()
         self.array = data
         self.n_rows = None if np.isnan(data.shape[0]) else int(data.shape[0])
         self.allowed = allowed_bytes(None)
+        self.empty_rows = 0
+        """Rows without any value that were left out."""
+
+    def leave_out_empty(self) -> bool:
+        """Leave out rows without any value; were there any? One more pass."""
+        if self.n_rows is None:
+            self.array = self.array.compute_chunk_sizes()
+        lacking = np.asarray(_dask("dask.array").isnan(self.array).all(axis=1).compute())
+        if not lacking.any() or lacking.all():
+            return False
+        self.array = self.array[np.flatnonzero(~lacking)]
+        self.n_rows, self.empty_rows = int((~lacking).sum()), int(lacking.sum())
+        return True
 
     @property
     def is_wide(self) -> bool:
@@ -137,7 +147,7 @@ def moments_of(rows: DaskRows) -> Moments:
 def sum_up(part: Any, number: int, start: int | None, names: list[str] | None) -> Sums:
     """One block's sums, by smaller blocks; `start` is the number of its first row, if known."""
     place = f"partition {number}" if start is None else "X"
-    array = np.asarray(part, dtype=float)
+    array = as_kind(part, float)
     sums, step = Sums(array.shape[1]), max(256, (1 << 21) // max(array.shape[1], 1))
     for first in range(0, len(array), step):
         piece = array[first : first + step]
@@ -179,7 +189,7 @@ def columns_on_workers(rows: DaskRows, client: Any) -> OnWorkers:
     threads = sum(client.nthreads().values()) or 1
     number = max(A_THREAD * threads, -(-8 * n * rows.n_columns // LARGEST_BLOCK))
     width = -(-rows.n_columns // number)
-    array = rows.array.astype(float).rechunk({0: -1, 1: width}).persist()
+    array = rows.array.map_blocks(as_kind, float, dtype=float).rechunk({0: -1, 1: width}).persist()
     by_place = {one.key[-1]: one for one in _dask("distributed").futures_of(array)}
     blocks = [by_place[number] for number in range(len(array.chunks[1]))]
     token = uuid4().hex
@@ -195,8 +205,10 @@ def columns_on_workers(rows: DaskRows, client: Any) -> OnWorkers:
     return OnWorkers(client, blocks, [int(one) for one in array.chunks[1]], n, center, squares)
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def column_moments(block: Array, first: int) -> tuple[Array, Array]:
-    """Means, and sums of squares about them."""
+    """Means, and sums of squares about them; infinite where values are too large."""
+    block = as_kind(block, float)
     mean = block.mean(axis=0)
     if not np.all(np.isfinite(mean)):
         check_block(Block(block, f"X, of the columns from {first} on", 0), None)

@@ -82,7 +82,7 @@ def _column(column: Any, label: str) -> Array:
         if _is_sparse(native):
             return np.asarray(native.sparse.to_dense(), dtype=float)
         if dtype == nw.Object:
-            return np.asarray(column.to_numpy().astype(float))
+            return floats_of(column.to_numpy())
         if _is_number(dtype):
             return np.asarray(column.cast(nw.Float64).to_numpy())
         own = getattr(native, "dtype", None)  # bytes in another order, or of another length
@@ -95,6 +95,12 @@ def _column(column: Any, label: str) -> Array:
     raise DataError(
         f"{label} has type {dtype}, which is not numeric. Drop it, or turn it into numbers."
     )
+
+
+def floats_of(objects: Any) -> Array:
+    """Objects as numbers; `numpy.ma.masked` is NaN, of which NumPy would warn."""
+    masked = np.array([value is np.ma.masked for value in objects], dtype=bool)
+    return np.asarray(np.where(masked, np.nan, objects).astype(float))
 
 
 def _is_sparse(native: Any) -> bool:

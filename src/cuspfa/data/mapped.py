@@ -15,7 +15,7 @@ import numpy as np
 
 from cuspfa._types import Array
 from cuspfa.data.arrays import KEPT, RowMatrix
-from cuspfa.data.block import Block
+from cuspfa.data.block import Block, as_kind
 from cuspfa.sweeps import Statistics
 
 NUMBERS = 1 << 24
@@ -47,6 +47,7 @@ class Mapped:
         return 8 * (2 * min(NUMBERS, n * p) + ALIVE * p * min(FACTORS, n))
 
     @classmethod
+    @np.errstate(over="ignore", invalid="ignore")  # what overflowed is refused by who uses it
     def of(
         cls, reader: Any, names: list[str] | None, check: Callable[[Block, list[str] | None], None]
     ) -> Mapped:
@@ -58,7 +59,7 @@ class Mapped:
         if not _by_columns(thing):
             return cls(thing, *_row_moments(thing, place, names, check))
         for first in range(0, p, step):
-            part = np.asarray(thing[:, first : first + step], dtype=float)
+            part = as_kind(thing[:, first : first + step], float)
             here = slice(first, first + part.shape[1])
             center[here] = part.mean(axis=0)
             centred = part - center[here]
@@ -75,7 +76,7 @@ def _row_moments(
     n, p = thing.shape
     center, squares, done = np.zeros(p), np.zeros(p), 0
     for first, last in _row_blocks(n, p):
-        part = np.asarray(thing[first:last], dtype=float)
+        part = as_kind(thing[first:last], float)
         mean = part.mean(axis=0)
         if not np.all(np.isfinite(mean)):
             check(Block(part, place, first), names)

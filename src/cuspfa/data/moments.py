@@ -15,7 +15,7 @@ from cuspfa._types import Array
 from cuspfa._warn import warn
 from cuspfa.data import moment_files
 from cuspfa.data.arrays import row_blocks
-from cuspfa.data.checks import check_rows
+from cuspfa.data.checks import check_rows, left_out
 from cuspfa.data.sums import Sums
 from cuspfa.errors import DataError
 
@@ -121,9 +121,12 @@ class Moments:
         Merging centred blocks (Chan, Golub & LeVeque) keeps all digits where Σy² − nȳ² would lose
         (mean/sd)² of them.
         """
-        table = check_rows(rows)
+        table = check_rows(rows, fitted=True)
         if issparse(table.rows):
             raise DataError("Moments are made of dense rows; fit a sparse matrix directly.")
+        said = left_out(len(table.empty), len(table.rows))
+        if said is not None:
+            warn(said)
         return cls.from_checked_rows(table.rows, table.names if names is None else names)
 
     @classmethod
@@ -151,9 +154,9 @@ class Moments:
         >>> Moments.from_stream(rng.normal(size=(1000, 3)) for _ in range(5)).n
         5000
         """
-        from cuspfa.data.streams import as_stream, moments_of  # which need Moments
+        from cuspfa.data.streams import as_stream, summed_up  # which need Moments
 
-        return moments_of(as_stream(data))
+        return summed_up(as_stream(data))
 
     @classmethod
     def from_covariance(

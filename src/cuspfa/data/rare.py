@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
@@ -31,6 +31,13 @@ def nearly_constant(table: Table) -> str | None:
     else:
         found = _hardly_vary_holes(rows, few) if table.has_holes else _hardly_vary(rows, few)
     return _said_of_nearly_constant(found, few, n, labels)
+
+
+class Watcher(Protocol):
+    """What looks at the blocks of a pass beside those who sum them up."""
+
+    def add(self, block: Any) -> None:
+        """One more block of rows."""
 
 
 class RareValues:

@@ -11,15 +11,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cuspfa._checks import must_be, one_of, whole
-from cuspfa._types import Array
+from cuspfa._types import Array, BoolArray
+from cuspfa._warn import warn
 from cuspfa.data.arrays import BLOCK
 from cuspfa.data.batches import Slices, open_reader, paths_of
 from cuspfa.data.block import Block
+from cuspfa.data.checks import left_out, without_values
 from cuspfa.data.mapped import Mapped
+from cuspfa.data.matrices import FirstRows, refuse_matrix
 from cuspfa.data.memory import allowed_bytes, check_fits, in_words
 from cuspfa.data.moments import Moments
 from cuspfa.data.names import column_label
-from cuspfa.data.rare import RareValues
+from cuspfa.data.rare import Watcher
 from cuspfa.data.sums import Sums
 from cuspfa.errors import DataError
 
@@ -126,6 +129,8 @@ class Stream:
         self.progress = progress
         self.reader, self.paths = open_reader(data, columns), paths_of(data)
         self.batch_rows = _block_rows(batch_rows, self.n_columns, self.allowed)
+        self.empty_rows = 0
+        """Rows without any value that the last pass for a fit left out."""
 
     @property
     def names(self) -> list[str] | None:
@@ -168,12 +173,18 @@ class Stream:
         return isinstance(self.reader, Slices) and self.reader.is_one_array
 
     def blocks(self, *, holes: bool = False) -> Iterator[Block]:
-        """Blocks of rows, read ahead in a thread; a value that is no number is an error."""
+        """Blocks of rows, read ahead in a thread; a value that is no number is an error.
+
+        With `holes` all rows are there, with their missing values; without, rows that have no value
+        at all are left out and counted.
+        """
         began, rows = time.perf_counter(), 0
+        self.empty_rows = 0
         self._tell(began, rows)
         for block in _read_ahead(self._checked(holes), AHEAD):
+            self.empty_rows += block.empty
             yield block
-            rows += len(block.rows)
+            rows += len(block.rows) + block.empty
             self._tell(began, rows)
 
     def _checked(self, holes: bool) -> Iterator[Block]:
@@ -181,7 +192,10 @@ class Stream:
             with np.errstate(over="ignore", invalid="ignore"):
                 fine = bool(np.isfinite(block.rows.sum()))
             if not fine:
-                check_block(block, self.names, holes)
+                lacking = without_values(block.rows)
+                check_block(block, self.names, holes, lacking)
+                if lacking.any() and not holes:
+                    block = block._replace(rows=block.rows[~lacking], empty=int(lacking.sum()))
             yield block
 
     def _tell(self, began: float, rows: int) -> None:
@@ -191,18 +205,30 @@ class Stream:
             self.progress(Progress(rows, self.n_rows, speed, left))
 
 
-def moments_of(stream: Stream, rare: RareValues | None = None) -> Moments:
-    """Count, means and cross-products, in one pass; `rare` sees the blocks too."""
+def summed_up(stream: Stream) -> Moments:
+    """The same for the user, who is told of rows that were left out."""
+    first = FirstRows(stream.n_columns)
+    found = moments_of(stream, first)
+    if first.square is not None:
+        refuse_matrix(first.square)
+    said = (stream.reader.remark, left_out(stream.empty_rows, found.n))
+    if any(said):
+        warn(" ".join(filter(None, said)))
+    return found
+
+
+def moments_of(stream: Stream, watcher: Watcher | None = None) -> Moments:
+    """Count, means and cross-products, in one pass; `watcher` sees the blocks too."""
     _check_squares(stream)
     sums = Sums(stream.n_columns)
     for block in stream.blocks():
         sums.add(block.rows)
-        if rare is not None:
-            rare.add(block.rows)
+        if watcher is not None:
+            watcher.add(block.rows)
     return as_moments(sums, stream.names)
 
 
-def read(stream: Stream, rare: RareValues | None = None) -> Moments | Mapped | Array:
+def read(stream: Stream, watcher: Watcher | None = None) -> Moments | Mapped | Array:
     """Sums for n ≥ p; otherwise a map of the rows, or the rows themselves, where they fit.
 
     Rows are held until there are as many as columns, for until then they are smaller than p×p.
@@ -215,14 +241,14 @@ def read(stream: Stream, rare: RareValues | None = None) -> Moments | Mapped | A
     if plan.how == "rows":
         check_fits(plan.memory, plan.allowed, str(plan), "Write the rows as one npy file instead.")
     if stream.n_rows is not None and stream.n_rows >= p:
-        return moments_of(stream, rare)
+        return moments_of(stream, watcher)
     sums: Sums | None = None
     held: list[Array] = []
     rows = 0
     for block in stream.blocks():
         rows += len(block.rows)
-        if rare is not None:
-            rare.add(block.rows)
+        if watcher is not None:
+            watcher.add(block.rows)
         if sums is None:
             held.append(np.asarray(block.rows))
             _check_held(rows, stream)
@@ -242,6 +268,13 @@ def as_moments(sums: Sums, names: list[str] | None) -> Moments:
     """Checked, if there are rows enough."""
     if sums.n < 2:
         raise DataError(f"Found {sums.n} row(s) while a minimum of 2 is required.")
+    large = ~np.isfinite(sums.mean) | ~np.isfinite(np.diag(sums.cross))
+    if large.any():
+        label = column_label(int(np.argmax(large)), names)
+        raise DataError(
+            f"{label} holds values too large to be squared (in float32, if the stream has "
+            "dtype='float32'). Rescale it."
+        )
     with np.errstate(over="ignore", invalid="ignore"):
         return Moments(sums.n, sums.mean, sums.cross, names)
 
@@ -273,14 +306,23 @@ def _check_held(rows: int, stream: Stream) -> None:
     )
 
 
-def check_block(block: Block, names: list[str] | None, holes: bool = False) -> None:
-    """Name the first value that is no number."""
+def check_block(
+    block: Block,
+    names: list[str] | None,
+    holes: bool = False,
+    lacking: BoolArray | None = None,
+) -> None:
+    """Name the first value that is no number, but in rows that are lacking altogether."""
     wrong = np.isinf(block.rows) if holes else ~np.isfinite(block.rows)
+    if lacking is not None:
+        wrong[lacking] = False
     if not wrong.any():
         return  # a sum too large for a number, of values that are not
     row, column = (int(one) for one in np.argwhere(wrong)[0])
     missing = bool(np.isnan(block.rows[row, column]))
     kind, what = (HoleError, "NaN") if missing else (DataError, "infinity")
+    if not missing and block.rows.dtype == np.float32:
+        what += ", or a value beyond the range of float32,"
     advice = "fill the holes" if missing else "put right what made them"
     raise kind(
         f"{block.place}: {column_label(column, names)} has {what} in row {block.first + row}, "

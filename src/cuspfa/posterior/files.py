@@ -158,7 +158,11 @@ def _checked_scores(scores: Any, n: int, k: int) -> Array:
     except (TypeError, ValueError):
         raise must_be("scores", "an array of numbers", type(scores).__name__) from None
     if array.shape != (n, k):
-        raise must_be("scores", f"of shape {(n, k)}, rows of the data by factors", array.shape)
+        raise must_be(
+            "scores",
+            f"of shape {(n, k)}, rows that were analysed (with any value) by factors",
+            array.shape,
+        )
     if not np.all(np.isfinite(array)):
         raise InputError("scores must be finite. Got NaN or infinite ones instead.")
     return array

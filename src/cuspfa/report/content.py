@@ -302,7 +302,7 @@ def _scores(scores: Any, posterior: Posterior) -> Array | None:
     shape = (posterior.n_rows, posterior.n_active)
     if array.shape != shape:
         raise InputError(
-            f"scores must be of shape {shape}, rows of the data by factors. Got {array.shape} "
-            "instead."
+            f"scores must be of shape {shape}, rows that were analysed (with any value) by "
+            f"factors. Got {array.shape} instead."
         )
     return array

@@ -329,7 +329,9 @@
   // --- downloads ---
 
   const quoted = (value) => {
-    const text = value === null || value === undefined ? "" : String(value);
+    let text = value === null || value === undefined ? "" : String(value);
+    // Spreadsheets run what begins as a formula does: a quote before it makes it text.
+    if (/^[=+\-@\t\r\n]/.test(text) && Number.isNaN(Number(text))) text = `'${text}`;
     return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
   const four = (value) => Number(value.toFixed(4));
