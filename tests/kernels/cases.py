@@ -42,11 +42,14 @@ SETTINGS = {
     # The presets.
     "variational_paper": AS_PUBLISHED,
     "gibbs_paper": {"prior": CuspPrior.gibbs_paper(), "standardize": False},
-    # Those shown in docs/priors.md.
+    # Those shown in docs/priors.md, and two that leave K open on the paper's data: alpha 0.5 and
+    # GaussianSlab(0.05).
+    "alpha 0.05": {"prior": CuspPrior(alpha=0.05)},
     "alpha 0.5": {"prior": CuspPrior(alpha=0.5)},
     "alpha 20": {"prior": CuspPrior(alpha=20.0)},
     "GaussianSlab(1)": _slab(GaussianSlab(1.0)),
     "GaussianSlab(0.2)": _slab(GaussianSlab(0.2)),
+    "GaussianSlab(0.1)": _slab(GaussianSlab(0.1)),
     "GaussianSlab(0.05)": _slab(GaussianSlab(0.05)),
     "InverseGammaSlab(2, 2)": _slab(InverseGammaSlab(2.0, 2.0)),
     "LearnedSlab": _slab(LearnedSlab()),
