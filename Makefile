@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 # Small matrices run many times slower with many BLAS threads.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: reproduce test test-browser test-wheel test-matrix lint types layers pytest build bench calibration fuzz figures docs clean
+.PHONY: reproduce test test-kernels test-browser test-wheel test-matrix lint types layers pytest build bench calibration fuzz figures docs clean
 
 reproduce: $(VENV)/.app
 	@$(BIN)/cuspfa reproduce
@@ -26,6 +26,12 @@ layers: $(VENV)/.dev
 
 pytest: $(VENV)/.dev
 	$(BIN)/pytest -q -n auto
+
+# The docs tests, those of draws, and the same answers, with other kernels of OpenBLAS and without NumPy's dispatched
+# features; at most five minutes on two cores. `make test-kernels KERNELS="--answers --all"` compares the answers for all data
+# sets with all priors, about half an hour, and prints the largest differences.
+test-kernels: $(VENV)/.dev
+	cd tests && ../$(BIN)/python -m kernels.run $(KERNELS)
 
 # The report in a real browser, the system's own: nothing is downloaded.
 # CUSPFA_SCREENSHOTS=folder keeps pictures of the pages.

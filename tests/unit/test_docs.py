@@ -1,16 +1,16 @@
 """What the README and the docs show is true."""
 
-import contextlib
 import fnmatch
-import io
 import json
 import re
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import cuspfa
+import pages
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -19,50 +19,76 @@ PAGES = sorted(
     for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md")]
     if "_build" not in page.parts
 )
-BLOCK = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
-NUMBER = re.compile(r"[-+]?\d+(?:\.(\d+))?")
 
 
 # --- examples ---
 
 
-def differences(said, printed):
-    """Where two texts differ: words exactly, numbers by more than one unit of the last digit."""
-    found = []
-    ours, theirs = said.split(), printed.split()
-    if len(ours) != len(theirs):
-        return [f"{len(ours)} words instead of {len(theirs)}"]
-    for one, other in zip(ours, theirs, strict=True):
-        numbers = list(zip(NUMBER.finditer(one), NUMBER.finditer(other), strict=False))
-        close = all(
-            abs(float(a[0]) - float(b[0])) <= 1.01 * 10.0 ** -len(a[1] or "")
-            if a[1] is not None
-            else a[0] == b[0]
-            for a, b in numbers
-        )
-        if NUMBER.sub("#", one) != NUMBER.sub("#", other) or not close:
-            found.append(f"{one} instead of {other}")
-    return found
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_python_on_the_page_runs_and_prints_what_it_says(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # some of it writes files
-    for code, said in BLOCK.findall(page.read_text(encoding="utf-8")):
-        out = io.StringIO()
-        with contextlib.redirect_stdout(out):
-            exec(compile(code, str(page), "exec"), {})
-        if said:
-            assert differences(said, out.getvalue()) == [], f"it prints\n{out.getvalue()}"
+    for code, said in pages.blocks(page):
+        assert pages.check(code, said, str(page)) == []
 
 
 def test_what_is_printed_is_compared():
-    assert differences("K = 3, bound -10.25", "K = 3,  bound\n-10.26") == []
-    assert differences("share 18.6 %", "share 18.8 %")
-    assert differences("3 factors", "4 factors")
-    assert differences("3 factors", "3 factor")
-    assert differences("3 factors", "3 factors more")
-    assert differences("loading 0.50", "loading -0.50")
+    assert pages.wrong("K = 3, bound -10.25", "K = 3,  bound\n-10.26") == []
+    assert pages.wrong("[0.1  0.  ]", "[ 0.1 -0. ]") == []
+    assert pages.wrong("[0.12 0.  ]", "[0.12 0.01]") == []
+    assert pages.wrong("[0.12 0.  ]", "[0.12 0.02]") == ["0 instead of 0.02"]
+    assert pages.wrong("share 18.6 %", "share 18.8 %") == ["18.6 instead of 18.8"]
+    assert pages.wrong("3 factors", "4 factors")
+    assert pages.wrong("3 factors", "3 factor")
+    assert pages.wrong("3 factors", "3 factors more")
+    assert pages.wrong("loading 0.50", "loading -0.50")
+
+
+MONTE_CARLO = """
+from cuspfa import CuspFactorAnalysis, datasets
+
+X = datasets.simulate(100, 6, 1, random_state=0).X
+model = CuspFactorAnalysis(n_factors=1).fit(X)
+lower, upper = model.posterior_.interval("communality", n_draws=50)
+print(f"{model.n_factors_} factor, bound {model.lower_bound_:.3f}, from {lower.max():.4f} up")
+"""
+
+
+def test_monte_carlo_values_are_compared_within_their_error():
+    """What the library draws has an error; data, bound and number of factors have none."""
+    means, errors = pages.by_streams(MONTE_CARLO)
+    assert errors[0] == errors[1] == 0
+    assert 0.002 < errors[2] < 0.1
+    k, bound, lower = means
+
+    def found(k=int(k), bound=bound, lower=lower):
+        return pages.check(MONTE_CARLO, f"{k} factor, bound {bound:.3f}, from {lower:.4f} up")
+
+    assert found() == []
+    assert found(lower=lower + 4 * errors[2]) == []
+    assert found(lower=lower + 8 * errors[2])[0].startswith(f"{lower + 8 * errors[2]:.3f}"[:4])
+    assert found(bound=bound + 0.003, lower=lower + errors[2])  # without an error of its own
+    assert found(k=2, lower=lower + errors[2])
+
+
+def test_a_page_whose_words_hang_on_the_stream_has_no_error():
+    code = """
+from cuspfa._checks import generator
+rng = generator(0)
+print("at least", *["word"] * rng.integers(9), f"{rng.normal():.3f}")
+"""
+    assert pages.by_streams(code) is None
+    said = pages.NUMBER.sub("9.999", pages.run(code))
+    assert "hang on the random stream" in pages.check(code, said)[1]
+
+
+def test_streams_of_the_page_and_of_data_sets_stay():
+    code = """
+import numpy as np
+from cuspfa import datasets
+simulated = datasets.simulate(5, 3, 1, random_state=0).X[0, 0]
+print(f"{np.random.default_rng(0).normal():.6f} {simulated:.6f}")
+"""
+    assert np.all(pages.by_streams(code, 3)[1] == 0)
 
 
 # --- links ---
