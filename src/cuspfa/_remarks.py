@@ -217,7 +217,8 @@ def _ending(model: CuspFactorAnalysis, method: Variational | Gibbs, rise: float)
             f"Out of time: the search stopped at max_time={method.max_time:g} seconds, and the "
             "best of what was tried by then is kept.",
             _rising(rise),
-            f"To go on, raise max_time: {_with(method, max_time=seconds)}, or leave it None{given}.",
+            f"To go on, raise max_time, as in {_with(method, max_time=seconds)}, or leave it out"
+            f"{given}.",
         )
         return " ".join(filter(None, parts))
     if status != Status.MAX_ITER.value:

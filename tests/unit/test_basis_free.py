@@ -184,7 +184,7 @@ def search_with(evidences, bounds=None, tol=0.05):
     search.evidence_by_k = {k: Evidence(*found) for k, found in evidences.items()}
     numbers = set(evidences) | set(bounds or {})
     search.best_by_k = {k: Here(k) for k in numbers}
-    search.curve = {k: Point(Here(k).total, 1, Status.CONVERGED) for k in numbers}
+    search.curve = {k: Point(Here(k).total, 1, Status.CONVERGED, 0.0) for k in numbers}
     return search
 
 

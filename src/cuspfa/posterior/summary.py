@@ -214,28 +214,29 @@ def why_not_more(posterior: Posterior) -> str:
     """That another number of factors has more weight, or might have been chosen, if one does."""
     search = [] if posterior.record is None else posterior.record.search
     weights = {one.n_factors: one.weight for one in search if one.weight > 0}
-    k, said = posterior.n_active, []
+    k = posterior.n_active
     best = max(weights, key=lambda number: weights[number], default=k)
-    if k in weights and best > k:
-        said.append(
-            f"The weight of evidence is {weights[best]:.2f} for {best} and {weights[k]:.2f} for "
-            f"{k}: of numbers within odds of {ODDS} to 1 of the best (2 nats), give or take the "
-            "error of the evidence, the smallest is taken."
-        )
+    rule = f"of numbers within odds of {ODDS} to 1 of the best (2 nats) the smallest is taken."
     if tied := [one for one in search if one.tied]:
         own = next(one for one in search if one.n_factors == k)
-        numbers = ", ".join(f"{one.n_factors} ({_evidence(one)})" for one in tied)
-        said.append(
-            f"{k} factors ({_evidence(own)}) and {numbers} cannot be told apart with certainty."
+        numbers = " and ".join(f"{one.n_factors} ({_evidence(one)})" for one in tied)
+        return (
+            f"The log evidence of {k} factors is {_evidence(own)}. Its error leaves {numbers} "
+            f"possible; {rule}"
         )
-    return " ".join(said)
+    if k in weights and best > k:
+        return (
+            f"The weight of evidence is {weights[best]:.2f} for {best} and {weights[k]:.2f} for "
+            f"{k}: {rule}"
+        )
+    return ""
 
 
 def _evidence(entry: SearchEntry) -> str:
     """Its evidence with the error, or its bound."""
     if math.isnan(entry.evidence):
-        return f"bound {entry.lower_bound:.1f}"
-    return f"log evidence {entry.evidence:.1f} ± {entry.evidence_error:.1f}"
+        return f"{entry.lower_bound:.1f} by its bound"
+    return f"{entry.evidence:.1f} ± {entry.evidence_error:.1f}"
 
 
 def _strongest(column: Array, names: list[str], number: int = 4) -> list[tuple[str, float]]:

@@ -167,10 +167,10 @@ class Search:
     def tied(self) -> list[int]:
         """Other K that another set of draws, or another rounding, might have chosen."""
         if not self.evidence_by_k:
-            known = {k: point.lower_bound for k, point in self.curve.items()}
-            chosen = self.best.state.n_factors
-            close = [k for k, value in known.items() if value > known[chosen] - 2 * self.tol]
-            return sorted(set(close) - {chosen})
+            bounds = {k: point.lower_bound for k, point in self.curve.items()}
+            top = max(bounds, key=lambda k: bounds[k])
+            near = bounds[top] - 2 * self.tol
+            return sorted(k for k, value in bounds.items() if k != top and value > near)
         found, chosen = self.evidence_by_k, self.chosen.state.n_factors
         top = max(found, key=lambda k: found[k].value)
         possible = [k for k in found if k != chosen and self._lead(top, k) <= ERRORS + SURE]
@@ -260,9 +260,9 @@ class Search:
 
         Over a tenth of the way, or two factors. A run that was given up has not shown its height.
         """
-        if not self.best_by_k:
+        if not self.curve:
             return math.nan, math.nan
-        top = self.best.state.n_factors
+        top = max(self.curve, key=lambda k: self.curve[k].lower_bound)
         below = [
             k
             for k, point in sorted(self.curve.items())
