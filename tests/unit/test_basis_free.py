@@ -12,6 +12,7 @@ from cuspfa._orthogonal import polar_factor, rotated_rows, symmetric_root
 from cuspfa.blocks import Loadings
 from cuspfa.variational.evidence import Evidence
 from cuspfa.variational.fit import Status
+from cuspfa.variational.method import _weights
 from cuspfa.variational.search import Point, Search
 
 pytestmark = pytest.mark.filterwarnings("ignore::cuspfa.errors.CuspWarning")
@@ -229,3 +230,14 @@ def test_choices_under_other_draws_are_among_those_named():
 def test_bounds_that_differ_by_less_than_tol_are_tied():
     assert search_with({}, {3: -10.0, 4: -10.02, 5: -12.0}).tied == [4]
     assert search_with({}, {3: -10.0, 4: -11.0}).tied == []
+
+
+def test_weights_take_the_error_of_the_evidence_into_account():
+    exact = _weights([-10.0, -12.0], [0.0, 0.0])
+    assert exact == pytest.approx([1 / (1 + np.exp(-2)), 1 / (1 + np.exp(2))])
+    unsure = _weights([-10.0, -12.0], [3.0, 3.0])
+    # By quadrature: the mean of a logistic function of a normal variable of mean 2, sd 3√2.
+    nodes, weights = np.polynomial.hermite_e.hermegauss(60)
+    first = weights @ (1 / (1 + np.exp(-2 - 3 * np.sqrt(2) * nodes))) / weights.sum()
+    assert unsure == pytest.approx([first, 1 - first], abs=0.03)
+    assert unsure[0] < exact[0] - 0.1

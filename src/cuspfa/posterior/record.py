@@ -20,7 +20,8 @@ class SearchEntry(NamedTuple):
     tied: bool
     """Might another set of Monte Carlo draws have chosen this number instead of the chosen one?"""
     weight: float
-    """exp(evidence) of those weighed, or exp(bound) if none was, normalised. Not a probability."""
+    """exp(evidence), or exp(bound) where no evidence was made, normalised, and averaged over the
+    error of the evidence. Not a probability."""
     n_iter: int
     """Cycles spent on it, over all its runs."""
     status: str

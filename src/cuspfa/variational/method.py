@@ -31,6 +31,8 @@ CLEAR = 1.5
 """Times the edge of noise: correlation left over that is worth a warning."""
 MOST_FACTORS = 100
 """What `max_factors=None` looks for at most; data with more have no small number of factors."""
+ERROR_DRAWS = 1000
+"""Draws of the errors of the evidences, over which weights are averaged."""
 NOTABLE = 1e-3
 """Weights below this are not kept for draws."""
 
@@ -226,8 +228,8 @@ def most_identified(p: int, n: float) -> int:
 def _entries(search: Search) -> list[SearchEntry]:
     weighed = {k: found.value for k, found in search.evidence_by_k.items()}
     scores = weighed or {k: point.lower_bound for k, point in search.curve.items()}
-    top = max(scores.values())
-    total = sum(math.exp(value - top) for value in scores.values())
+    errors = [search.evidence_by_k[k].error if weighed else 0.0 for k in scores]
+    weights = dict(zip(scores, _weights(list(scores.values()), errors), strict=True))
     tied = search.tied
     return [
         SearchEntry(
@@ -236,9 +238,20 @@ def _entries(search: Search) -> list[SearchEntry]:
             evidence=weighed.get(k, math.nan),
             evidence_error=search.evidence_by_k[k].error if k in weighed else math.nan,
             tied=k in tied,
-            weight=math.exp(scores[k] - top) / total if k in scores else 0.0,
+            weight=weights.get(k, 0.0),
             n_iter=point.n_iter,
             status=point.status.value,
         )
         for k, point in sorted(search.curve.items())
     ]
+
+
+def _weights(scores: list[float], errors: list[float]) -> list[float]:
+    """exp(score), normalised, and averaged over normal errors of the scores.
+
+    Without the average the highest of a few noisy scores would seem nearly certain.
+    """
+    z = np.random.default_rng(0).standard_normal((ERROR_DRAWS, len(scores)))
+    values = np.array(scores) + np.array(errors) * z
+    parts = np.exp(values - values.max(axis=1, keepdims=True))
+    return [float(one) for one in np.mean(parts / parts.sum(axis=1, keepdims=True), axis=0)]
