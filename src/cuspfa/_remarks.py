@@ -211,13 +211,14 @@ def _ending(model: CuspFactorAnalysis, method: Variational | Gibbs, rise: float)
         return f"{status} For longer chains, {name}={value}: {_with(method, **longer)}."
     if status == Status.OUT_OF_TIME.value:
         assert method.max_time is not None
+        seconds = float(f"{10 * method.max_time:.6g}")  # no 0.30000000000000004
         given = "; or give the number of factors" if model.n_factors == "auto" else ""
         parts = (
             f"Out of time: the search stopped at max_time={method.max_time:g} seconds, and the "
             "best of what was tried by then is kept.",
             _rising(rise),
-            f"To go on, raise max_time: {_with(method, max_time=10 * method.max_time)}, or leave "
-            f"it None{given}.",
+            f"To go on, raise max_time: {_with(method, max_time=seconds)}, or leave it None"
+            f"{given}.",
         )
         return " ".join(filter(None, parts))
     if status != Status.MAX_ITER.value:

@@ -20,11 +20,13 @@ import pyarrow.parquet
 import pytest
 from rich.cells import cell_len
 
-from cuspfa import CuspFactorAnalysis, Gibbs, datasets
+from cuspfa import CuspFactorAnalysis, Gibbs, datasets, load
 from cuspfa.cli import app as program
+from cuspfa.cli import progress as progress_module
 from cuspfa.cli import show
 from cuspfa.cli.app import run
 from cuspfa.errors import CuspWarning
+from cuspfa.variational.search import Progress
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = "from cuspfa.cli import main; main()"
@@ -221,6 +223,8 @@ def test_json_is_one_document_without_nan(cuspfa, plain_csv):
         "method": "variational",
         "standardize": False,
         "factors": 2,
+        "max_factors": None,
+        "max_time": None,
         "rotation": None,
         "seed": 0,
         "cuspfa": program.__version__,
@@ -330,6 +334,13 @@ def test_warnings_of_the_library_are_lines(cuspfa, tmp_path):
         (["answers.csv", "--factors", "9"], "--factors must be at most the 8 columns"),
         (["answers.csv", "--factors", "-1"], "--factors must be a whole number"),
         (["answers.csv", "--factors", "many"], "must be a whole number"),
+        (["answers.csv", "--max-factors", "-1"], "--max-factors must be a whole number not below"),
+        (["answers.csv", "--max-factors", "many"], "must be a whole number"),
+        (["answers.csv", "--max-factors", "3", "--factors", "2"], "Give one."),
+        (["answers.csv", "--max-factors", "3", "--method", "gibbs"], "is for --method variational"),
+        (["answers.csv", "--max-time", "0"], "--max-time must be a number of seconds above 0. Got"),
+        (["answers.csv", "--max-time", "nan"], "--max-time must be a number of seconds above 0."),
+        (["answers.csv", "--max-time", "soon"], 'must be a number, got "soon"'),
         (["answers.csv", "--seed", "-1"], "--seed must be a whole number not below 0"),
         (["answers.csv", "-o", "no/fit.cusp"], "there is no directory"),
         (["answers.csv", "-o", "."], "must be a file"),
@@ -440,6 +451,86 @@ def test_in_a_terminal_progress_is_shown_and_small_loadings_are_dimmed(plain_csv
     dim = re.findall(r"\x1b\[2m +(-?\d\.\d\d)\x1b\[0m", text)
     assert len(dim) == np.sum(np.abs(model.loadings_) < show.SMALL) > 0
     assert all(abs(float(value)) < 0.3 for value in dim)
+
+
+def test_a_pipe_hears_of_progress_now_and_then(cuspfa, plain_csv, monkeypatch):
+    assert cuspfa("fit", plain_csv)[2] == ""  # it was done before the first line was due
+    monkeypatch.setattr(progress_module, "FIRST", 0.0)
+    code, out, err = cuspfa("fit", plain_csv)
+    assert code == 0
+    fits_80_columns(err)
+    lines = err.splitlines()
+    assert re.fullmatch(r"K = \d+, cycle 1, bound -\d+\.\d \(best -\d+\.\d\); 0 s", lines[0])
+    assert 1 < len(lines) < 30  # at doubled times, not after each of a hundred cycles
+    code, quiet_out, err = cuspfa("fit", plain_csv, "--quiet")
+    assert code == 0
+    assert "K = " not in err
+    assert quiet_out.strip() in out
+    err = cuspfa("fit", plain_csv, "--method", "gibbs")[2]
+    assert re.match(r"chains 1 to 4: sweep 1 of \d+, \d\.\d factors; 0 s\n", err)
+
+
+def test_lines_come_at_doubled_times(monkeypatch, capsys):
+    now = [100.0]
+    monkeypatch.setattr(progress_module.time, "monotonic", lambda: now[0])
+    with progress_module.progress() as bar:
+        for second in range(170):
+            now[0] = 100.0 + second
+            bar.say("at work")
+    said = capsys.readouterr().err.splitlines()
+    assert said == [f"at work; {second} s" for second in (10, 20, 40, 80, 160)]
+
+
+def test_a_search_that_climbs_is_told_of_early(monkeypatch, capsys):
+    at = Progress(58, 7, -123456.7, -123450.1, 100, 321.4, 12.0, 41.6)
+    assert progress_module.in_words(at) == (
+        "K = 58, bound -123457, rising by 320 a factor, 100 in 42 s"
+    )
+    monkeypatch.setattr(progress_module, "FIRST", 0.0)
+    with progress_module.progress() as bar:
+        bar.on_cycle(at._replace(n_factors=12))
+        bar.on_cycle(at._replace(rise=3.0))
+        quiet = capsys.readouterr().err
+        bar.on_cycle(at)
+        bar.on_cycle(at)
+    said = capsys.readouterr().err
+    fits_80_columns(said)
+    words = " ".join(said.split())
+    assert words.count("there may be no small number of them. --max-factors and --max-time") == 1
+    assert "no small number" not in quiet
+
+
+@pytest.mark.parametrize("method", ["variational", "gibbs"])
+def test_time_that_is_over(cuspfa, plain_csv, method):
+    words = ("fit", plain_csv, "--method", method, "--max-time", "1e-6")
+    code, out, err = cuspfa(*words, "-o", "fit.cusp")
+    assert code == 0
+    assert err == ""
+    fits_80_columns(out)
+    said = " ".join(out.split())
+    assert "Warning: " in said
+    assert "out of time" in said
+    assert "raise --max-time 1e-06 or" in said or "raise it: --max-time 1e-05, or leave it" in said
+    assert "max_time=" not in said
+    assert cuspfa("info", "fit.cusp")[0] == 0
+    content = json.loads(cuspfa(*words, "--json")[1])
+    assert content["settings"]["max_time"] == 1e-6
+    assert content["converged"] is False
+    assert content["status"].startswith("out of time")
+
+
+def test_the_most_factors(cuspfa, plain_csv):
+    code, out, _ = cuspfa("fit", plain_csv, "--max-factors", "1", "-o", "fit.cusp")
+    assert code == 0
+    said = " ".join(out.split())
+    assert "As many factors were found as --max-factors 1 allows" in said
+    assert "Raise it: --max-factors 2, or leave it out; if this number is what you want" in said
+    assert "say --factors 1 instead" in said
+    origin = load("fit.cusp").origin
+    assert "--max-factors 1" in origin.command
+    assert "method=Variational(max_factors=1)" in origin.python
+    with pytest.warns(CuspWarning, match="max_factors=1 allows"):
+        exec(origin.python, {})
 
 
 # --- info, scores, plot ---

@@ -147,3 +147,32 @@ def test_a_clear_answer_is_not_weighed():
     model = CuspFactorAnalysis().fit(simulate(1500, 60, 3, random_state=9).X)
     assert model.n_factors_ == 3
     assert all(np.isnan(entry.evidence) for entry in model.search_)
+
+
+def test_directions_are_the_literal_matrices():
+    assert module.symmetric(0).shape == module.antisymmetric(0).shape == (0, 0)
+    for k in (1, 2, 4):
+        pairs = [(h, m) for h in range(k) for m in range(h, k)]
+        both = module.symmetric(k).toarray().reshape(-1, k, k)
+        turns = module.antisymmetric(k).toarray().reshape(-1, k, k)
+        assert len(both) == len(pairs)
+        assert len(turns) == k * (k - 1) // 2
+        for matrix, (h, m) in zip(both, pairs, strict=True):
+            expected = np.zeros((k, k))
+            expected[h, m] = expected[m, h] = 1.0
+            assert np.array_equal(matrix, expected)
+        for matrix, (h, m) in zip(turns, [one for one in pairs if one[0] < one[1]], strict=True):
+            expected = np.zeros((k, k))
+            expected[h, m], expected[m, h] = 1.0, -1.0
+            assert np.array_equal(matrix, expected)
+
+
+def test_nested_determinants_end_where_a_block_is_not_positive():
+    rng = np.random.default_rng(0)
+    root = rng.normal(size=(7, 9))
+    matrix = root @ root.T
+    expected = [np.linalg.slogdet(matrix[:m, :m])[1] for m in range(1, 8)]
+    assert_allclose(module._nested_log_dets(matrix), expected, rtol=1e-10)
+    matrix[4, 4] = -1.0
+    assert_allclose(module._nested_log_dets(matrix), expected[:4], rtol=1e-10)
+    assert module._nested_log_dets(np.zeros((0, 0))).shape == (0,)

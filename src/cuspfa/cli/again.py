@@ -70,6 +70,8 @@ def command_of(request: Request) -> str:
     options = (
         ("--id", request.id_column),
         ("--factors", request.factors),
+        ("--max-factors", request.max_factors),
+        ("--max-time", request.max_time),
         ("--rotation", request.rotation),
         ("--seed", request.seed or None),
         ("-o", request.output),
@@ -99,12 +101,13 @@ def _reading_options(how: Reading) -> list[str]:
 
 def _python(request: Request, chosen: Chosen, model: str, *, streamed: bool) -> str:
     lines = ["import pandas as pd"] if request.data is not None and not streamed else []
+    engine = [name for name in ("Gibbs", "Variational") if f"{name}(" in model]
     if streamed:
-        lines += ["from cuspfa import CuspFactorAnalysis, Stream", ""]
+        lines += [_import("CuspFactorAnalysis", "Stream", *engine), ""]
         limit = "" if request.memory_limit is None else f", memory_limit={request.memory_limit!r}"
         lines.append(f"X = Stream({request.data!r}, columns={chosen.names!r}{limit})")
     elif request.data is None:
-        lines += ["from cuspfa import CuspFactorAnalysis, datasets", ""]
+        lines += [_import("CuspFactorAnalysis", *engine, "datasets"), ""]
         lines.append('X = datasets.load_bfi(subset="items", as_frame=True).data')
         if request.columns or request.exclude:
             lines.append(f"X = X[{chosen.names!r}]")
@@ -114,10 +117,14 @@ def _python(request: Request, chosen: Chosen, model: str, *, streamed: bool) -> 
         asked = [f"read_table({request.data!r}{known})"]
         asked += [f"columns={list(request.columns)!r}"] if request.columns else []
         asked += [f"exclude={list(request.exclude)!r}"] if request.exclude else []
-        lines += ["from cuspfa import CuspFactorAnalysis", "from cuspfa.cli.columns import choose"]
+        lines += [_import("CuspFactorAnalysis", *engine), "from cuspfa.cli.columns import choose"]
         names = "read_table" if request.how == USUAL else "Reading, read_table"
         lines += [f"from cuspfa.cli.read import {names}  # reads as the program does", ""]
         lines.append(f"chosen = choose({', '.join(asked)})")
         lines.append("X = pd.DataFrame(chosen.rows, columns=chosen.names)")
     lines += [f"model = {model}.fit(X)", 'model.posterior_.report("report.html")']
     return "\n".join(lines)
+
+
+def _import(*names: str) -> str:
+    return f"from cuspfa import {', '.join(names)}"

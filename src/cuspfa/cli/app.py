@@ -43,6 +43,13 @@ def _whole_number(type_: Any, tokens: Sequence[Any]) -> int:
         raise ValueError(f'must be a whole number, got "{tokens[0].value}"') from None
 
 
+def _number(type_: Any, tokens: Sequence[Any]) -> float:
+    try:
+        return float(tokens[0].value)
+    except ValueError:
+        raise ValueError(f'must be a number, got "{tokens[0].value}"') from None
+
+
 Picture = Literal["search", "loadings", "forest", "correlation", "communality", "trace"]
 Axes = Literal["varimax", "quartimax", "equamax", "promax", "oblimin", "quartimin", "geomin"]
 NewRows = Annotated[
@@ -144,6 +151,21 @@ def fit(
         int | None,
         Parameter(converter=_whole_number, help="Number of factors. Left out: found."),
     ] = None,
+    max_factors: Annotated[
+        int | None,
+        Parameter(
+            converter=_whole_number,
+            help="Most factors that are looked for. Left out: 100, or fewer if the columns cannot "
+            "tell so many apart.",
+        ),
+    ] = None,
+    max_time: Annotated[
+        float | None,
+        Parameter(
+            converter=_number,
+            help="Seconds after which the fit stops with what it has. Left out: no limit.",
+        ),
+    ] = None,
     rotation: Annotated[
         Axes | None,
         Parameter(
@@ -205,6 +227,8 @@ def fit(
             id_column=id,
             standardize=standardize,
             factors=factors,
+            max_factors=max_factors,
+            max_time=max_time,
             rotation=rotation,
             seed=seed,
             as_json=json,

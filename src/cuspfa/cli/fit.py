@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 import sys
 import time
 import warnings
@@ -48,6 +49,17 @@ from cuspfa.posterior.summary import as_dict, summarise
 from cuspfa.variational.method import Variational
 
 METHODS = ("variational", "gibbs")
+LIMITS = re.compile(
+    r"(?:method=)?(?:Variational|Gibbs)\((?P<settings>max_\w+=[\d.e+-]+(?:, max_\w+=[\d.e+-]+)*)\)"
+)
+"""An engine in a warning, if its only settings are options of the program."""
+OPTIONS = (
+    ("Raise max_factors: ", "Raise it: "),
+    ("raise max_time: ", "raise it: "),
+    (", or leave it None", ", or leave it out"),
+    ("say n_factors=", "say --factors "),
+    ("or give the number of factors", "or give the number by --factors"),
+)
 
 
 @dataclass(frozen=True)
@@ -73,6 +85,8 @@ class Request:
     loadings: Path | None = None
     memory_limit: str | None = None
     report: Path | None = None
+    max_factors: int | None = None
+    max_time: float | None = None
 
 
 def fit(request: Request) -> None:
@@ -189,6 +203,23 @@ def _check(request: Request) -> None:
         raise InputError(
             f"--factors must be a whole number not below 0. Got {request.factors} instead."
         )
+    _check_limits(request)
+
+
+def _check_limits(request: Request) -> None:
+    most, seconds = request.max_factors, request.max_time
+    if seconds is not None and not 0 < seconds < math.inf:
+        raise InputError(f"--max-time must be a number of seconds above 0. Got {seconds} instead.")
+    if most is None:
+        return
+    if most < 0:
+        raise InputError(f"--max-factors must be a whole number not below 0. Got {most} instead.")
+    if request.method == "gibbs":
+        raise InputError("--max-factors is for --method variational. Leave it out.")
+    if request.factors is not None:
+        raise InputError(
+            "--factors gives the number, and --max-factors has none to find. Give one."
+        )
 
 
 def _check_factors(request: Request, columns: int) -> None:
@@ -255,9 +286,7 @@ def _fitted(
     """The model, and the seconds it took."""
     model = CuspFactorAnalysis(
         n_factors="auto" if request.factors is None else request.factors,
-        method=Gibbs(callback=callback)
-        if request.method == "gibbs"
-        else Variational(callback=callback),
+        method=_engine(request, callback),
         standardize=request.standardize,
         rotation=request.rotation,
         random_state=request.seed,
@@ -270,10 +299,21 @@ def _fitted(
     return model, time.perf_counter() - began
 
 
+def _engine(request: Request, callback: Callable[[Any], None] | None) -> Variational | Gibbs:
+    if request.method == "gibbs":
+        return Gibbs(max_time=request.max_time, callback=callback)
+    return Variational(
+        max_factors=request.max_factors, max_time=request.max_time, callback=callback
+    )
+
+
 def _arguments(request: Request) -> str:
     """Of the model, as one would write them, without those that are the default anyhow."""
     given = [] if request.factors is None else [f"n_factors={request.factors}"]
-    given += [] if request.method == "variational" else [f"method={request.method!r}"]
+    if request.max_factors is not None or request.max_time is not None:
+        given.append(f"method={_engine(request, None)!r}")
+    else:
+        given += [] if request.method == "variational" else [f"method={request.method!r}"]
     given += [] if request.standardize else ["standardize=False"]
     given += [] if request.rotation is None else [f"rotation={request.rotation!r}"]
     return ", ".join([*given, f"random_state={request.seed}"])
@@ -288,7 +328,17 @@ def _in_our_words(message: str, request: Request) -> str:
     said = message.replace("n_factors='auto'", "no --factors")
     said = said.replace("n_factors given takes a tenth of it; ", "--factors takes a tenth of it. ")
     said = said.replace("method=Variational(callback=print) shows how it goes on.", "").strip()
+    said = LIMITS.sub(_as_options, said)
+    said = re.sub(r"\bmax_factors=(\d+)", r"--max-factors \1", said)
+    said = re.sub(r"\bmax_time=([\d.e+-]+)", r"--max-time \1", said)
+    for old, new in OPTIONS:
+        said = said.replace(old, new)
     return said.replace(f"n_factors={request.factors}", f"--factors {request.factors}")
+
+
+def _as_options(found: re.Match[str]) -> str:
+    words = (one.split("=") for one in found["settings"].split(", "))
+    return " ".join(f"--{name.replace('_', '-')} {value}" for name, value in words)
 
 
 def _circumstances(
@@ -321,6 +371,8 @@ def _circumstances(
             "method": request.method,
             "standardize": request.standardize,
             "factors": "auto" if request.factors is None else request.factors,
+            "max_factors": request.max_factors,
+            "max_time": request.max_time,
             "rotation": request.rotation,
             "seed": request.seed,
             "cuspfa": __version__,

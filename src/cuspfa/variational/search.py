@@ -234,19 +234,20 @@ class Search:
     def climb(self) -> tuple[float, float]:
         """Nats and seconds of a factor, up to the best K if none above it was tried; or NaN.
 
-        Over the last tenth of the way, or the last two steps. A run that was given up has not
-        shown its height.
+        Over a tenth of the way, or two factors. A run that was given up has not shown its height.
         """
         if not self.best_by_k:
             return math.nan, math.nan
         top = self.best.state.n_factors
-        below = sorted(
-            k for k, point in self.curve.items() if k < top and point.status is not Status.GIVEN_UP
-        )
-        if max(self.curve) > top or len(below) < 2:
+        below = [
+            k
+            for k, point in sorted(self.curve.items())
+            if k < top - 1 and point.status is not Status.GIVEN_UP
+        ]
+        if max(self.curve) > top or not below:
             return math.nan, math.nan
         far = [k for k in below if top - k >= LOOK_BACK * top]
-        start = min(far[-1] if far else below[0], below[-2])
+        start = far[-1] if far else below[0]
         here, there = self.curve[top], self.curve[start]
         rise = (here.lower_bound - there.lower_bound) / (top - start)
         return rise, (here.seconds - there.seconds) / (top - start)
@@ -347,7 +348,7 @@ class Search:
             state, before = self.best.state, self.best.total
             room = self.max_factors - state.n_factors if upwards else state.n_factors - LARGE
             step = min(step, room)
-            if room < 2:
+            if step < 2:
                 break
             if upwards:
                 start = self.larger(state, self.left_over(state, step))
@@ -496,6 +497,7 @@ class Search:
             self.try_state(start)
             self.walk()
         self.settle_rivals()
+        self._measure_rise()
         if weigh is not None:
             try:
                 weigh(self)
@@ -504,6 +506,13 @@ class Search:
                     self.evidence_by_k.clear()  # of other K alone it decides nothing
                 raise
         self.polish()
+
+    def _measure_rise(self) -> None:
+        """At a limit above `LARGE`, run fewer factors to their end if none were, for `climb`."""
+        k = self.best.state.n_factors
+        if LARGE < k == self.max_factors and math.isnan(self.climb()[0]):
+            fewer = self.smaller(self.best.state, max(2, math.ceil(LOOK_BACK * k)))
+            self.try_state(fewer, patient=True)
 
     def settle_rivals(self) -> None:
         """Run on whatever comes close to the best: on a plateau `tol` may have stopped it early."""
