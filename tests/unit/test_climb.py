@@ -251,6 +251,7 @@ def test_many_factors_are_chosen_by_the_bound(monkeypatch):
         return model, [one.evidence for one in model.search_ if not math.isnan(one.evidence)]
 
     assert len(evidences()[1]) > 0
+    monkeypatch.setattr(weighing, "_close_below", lambda search: True)
     monkeypatch.setattr(weighing, "HEAVIEST", 1)
     model, found = evidences()
     assert found == []
@@ -298,7 +299,7 @@ def test_long_steps_down(monkeypatch):
     monkeypatch.setattr(search_module, "LARGE", 10**9)
     single = search()
     assert set(range(4, 50)) < set(single.curve)
-    assert len(long.curve) < 0.6 * len(single.curve)
+    assert len(long.curve) < 0.35 * len(single.curve)
     assert long.best.state.n_factors == single.best.state.n_factors == 4
     assert long.best.total == pytest.approx(single.best.total, abs=0.5)
 
