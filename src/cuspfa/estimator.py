@@ -24,7 +24,7 @@ from cuspfa._warn import warn
 from cuspfa.data.away import bring, find_away
 from cuspfa.data.checks import check_table, left_out
 from cuspfa.data.complete import Prepared, prepare_moments, prepare_rows
-from cuspfa.data.holes import HoleSource, never_together, prepare_holes
+from cuspfa.data.holes import HoleSource, never_together, prepare_holes, single_values
 from cuspfa.data.moments import Moments
 from cuspfa.data.names import text_names
 from cuspfa.data.rare import nearly_constant
@@ -386,6 +386,7 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
             left_out(empty + len(table.empty), prepared.n),
             nearly_constant(table),
             never_together(prepared.source, table.labels),
+            single_values(prepared.source),
         )
         concern = " ".join(filter(None, concerns)) or None
         return self._fit(prepared, method, table.names, concern)

@@ -428,12 +428,12 @@ def _by_factor(summary: Summary, found: Array, chance: Array) -> tuple[Replicati
 
 def _parallel(summary: Summary, posterior: Posterior) -> tuple[int | None, int | None]:
     """Parallel analysis by factors and by components; the summary has one of the two."""
-    correlation = posterior.sample_correlation
-    if summary.parallel is None or correlation is None:
+    correlation, n = posterior.sample_correlation, posterior.correlation_rows
+    if summary.parallel is None or correlation is None or n is None:
         return None, None
     if len(correlation) > QUICK:
         return None, summary.parallel
-    components = parallel_analysis(correlation, posterior.n_rows, kind="components", random_state=0)
+    components = parallel_analysis(correlation, n, kind="components", random_state=0)
     return summary.parallel, components.n_factors
 
 

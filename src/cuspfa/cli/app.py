@@ -208,8 +208,8 @@ def fit(
 ) -> None:
     """Fit a factor model to a table, and show what was found.
 
-    Leaves out text, dates, constants and row numbers, and says so. Missing values stay
-    missing: nothing is filled in and no row is dropped.
+    Leaves out text, dates, constants, row numbers and rows without any value, and says so.
+    Missing values stay missing: nothing is filled in, and no other row is dropped.
 
     Example: cuspfa fit answers.csv --exclude age,sex -o answers.cusp
     """

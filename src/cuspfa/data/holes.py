@@ -32,8 +32,10 @@ from cuspfa.data.patterns import (
 from cuspfa.data.source import CompleteSource
 from cuspfa.sweeps import Statistics
 
-APART, WIDEST_PAIRS = 0.1, 2000
+APART, WIDEST_PAIRS = 0.25, 2000
 """The share of rows that should have both of two columns, and columns up to which that is seen."""
+MANY_ALONE = 0.2
+"""The share of rows with one value from which on that is worth a warning."""
 MEAN_STEPS = 4
 """Steps of conjugate gradients for the means; with few holes one or two are enough."""
 
@@ -279,6 +281,21 @@ class HoleSource:
             fitted = scores.T @ near.T
             left = (block.rows - fitted + block.ones * off) * block.of_rows(block.seen)
             yield fitted - block.ones * (near @ (mean / self.data.n)) + stretch * left
+
+
+def single_values(source: Any) -> str | None:
+    """A warning of many rows with one value each, if there are."""
+    if not isinstance(source, HoleSource):
+        return None
+    data = source.data
+    alone = int(data.sizes[data.patterns.sum(axis=1) == 1].sum())
+    if source.p < 2 or alone < MANY_ALONE * data.n:
+        return None
+    return (
+        f"{alone} of {data.n} rows have one value only. They tell of means and variances, not of "
+        "correlations, and with many of them fewer factors may be found. Compare with a fit "
+        "without these rows."
+    )
 
 
 def never_together(source: Any, labels: list[Any] | None) -> str | None:

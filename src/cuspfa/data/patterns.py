@@ -20,8 +20,6 @@ BLOCK = 1 << 19
 """Numbers of a block of rows, or of its K×K matrices: 4 MB."""
 FEW = 50
 """Matrices that are not worth a sweep of their own."""
-EM_STEPS, EM_WORK = 8, 4e9
-"""Steps to correlations without a model, for measures of fit, and operations they may take."""
 
 
 class Block(NamedTuple):
@@ -195,50 +193,3 @@ def _places(k: int) -> Indices:
     upper = upper_half(k)
     place[upper] = place[upper[::-1]] = np.arange(len(upper[0]))
     return place
-
-
-def too_long(data: HoleRows, steps: int = EM_STEPS) -> bool:
-    """Would covariances without a model take long?"""
-    return len(data.patterns) * float(data.rows.shape[1]) ** 3 * steps > EM_WORK
-
-
-def unrestricted_correlation(data: HoleRows, mean: Array, covariance: Array) -> Array | None:
-    """(p, p) as below, by a few steps: the model's own covariances are near."""
-    try:
-        found = unrestricted_covariance(data, mean, covariance, EM_STEPS)
-    except np.linalg.LinAlgError:  # columns that depend on each other
-        return None
-    if found is None:
-        return None
-    sd = np.sqrt(np.diag(found))
-    return np.asarray(found / sd[:, None] / sd)
-
-
-def unrestricted_covariance(
-    data: HoleRows, mean: Array, covariance: Array, steps: int
-) -> Array | None:
-    """(p, p) by steps of EM for a normal law without factors, from where a model has it.
-
-    None where that would take long: each pattern takes a matrix of its own; and where there are no
-    more rows than columns, of which nothing but a factor model can be regular.
-    """
-    p = data.rows.shape[1]
-    if too_long(data, steps) or data.n <= p:
-        return None
-    for _ in range(steps):
-        sums, products = np.zeros(p), np.zeros((p, p))
-        for u, seen in enumerate(data.patterns):
-            chosen = slice(data.starts[u], data.starts[u + 1])
-            rows, ones, hole = data.rows[chosen].copy(), data.ones[chosen], ~seen
-            if hole.any():
-                weights = np.linalg.solve(
-                    covariance[np.ix_(seen, seen)], covariance[np.ix_(seen, hole)]
-                )
-                rows[:, hole] = ones * mean[hole] + (rows[:, seen] - ones * mean[seen]) @ weights
-                left = covariance[np.ix_(hole, hole)] - covariance[np.ix_(hole, seen)] @ weights
-                products[np.ix_(hole, hole)] += data.sizes[u] * left
-            sums += np.sum(ones * rows, axis=0)
-            products += rows.T @ rows
-        mean = sums / data.n
-        covariance = products / data.n - np.outer(mean, mean)
-    return covariance

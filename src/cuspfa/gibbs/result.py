@@ -10,7 +10,7 @@ import numpy as np
 from cuspfa._types import Array
 from cuspfa.data.complete import Prepared
 from cuspfa.data.holes import HoleSource
-from cuspfa.data.patterns import too_long, unrestricted_correlation
+from cuspfa.data.unrestricted import Unrestricted, too_long, unrestricted
 from cuspfa.gibbs.chain import Kept
 from cuspfa.gibbs.method import GibbsFit
 from cuspfa.posterior.convergence import r_hat_text
@@ -50,17 +50,19 @@ def posterior_of(
         counts=counts,
     )
     if isinstance(source, HoleSource):
-        posterior = replace(posterior, correlation=_unrestricted(source, posterior))
+        known = _unrestricted(source, posterior)
+        if known is not None:
+            posterior = replace(posterior, correlation=known[0], effective=known[1])
     return replace(posterior, record=_record(fit, posterior))
 
 
-def _unrestricted(source: HoleSource, posterior: SampledPosterior) -> Array | None:
+def _unrestricted(source: HoleSource, posterior: SampledPosterior) -> Unrestricted | None:
     """Correlations of data with holes without a factor model, for measures of fit."""
     if too_long(source.data):
         return None
     location = (posterior.mean - posterior.center) / posterior.scale
     start = posterior.covariance / posterior.scale[:, None] / posterior.scale
-    return unrestricted_correlation(source.data, location, start)
+    return unrestricted(source.original, location, start)
 
 
 def _chain_after_chain(kept: Kept) -> tuple[Array, Array]:

@@ -246,7 +246,12 @@ def rmsea(
         raise must_be("n_factors", f"at most the {p} variables", n_factors)
     coverage = _fraction("level", level)
     weight = _bartlett_weight(n, p, k)
-    statistic = weight * _discrepancy(r, model)
+    return rmsea_of(discrepancy(r, model), weight, p, k, coverage)
+
+
+def rmsea_of(apart: float, weight: float, p: int, k: int, coverage: float = 0.9) -> Rmsea:
+    """The same of a discrepancy F and the m that makes mF about χ²."""
+    statistic = weight * apart
     df = ((p - k) ** 2 - (p + k)) // 2
     if df <= 0:
         reason = f"{k} factors of {p} variables leave {df} degrees of freedom"
@@ -259,7 +264,7 @@ def rmsea(
     return Rmsea(value, lower, upper, statistic, df, float(chi2.sf(statistic, df)), "")
 
 
-def _discrepancy(r: Array, model: Array) -> float:
+def discrepancy(r: Array, model: Array) -> float:
     """F of the eigenvalues e of RM⁻¹: Σ(e − 1 − log e), a sum of terms that are not negative."""
     check_definite("correlation", r)
     check_definite("model_correlation", model)

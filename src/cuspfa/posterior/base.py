@@ -16,6 +16,7 @@ import numpy as np
 from cuspfa._checks import generator, must_be, one_of
 from cuspfa._types import Array, Indices, RandomState
 from cuspfa.data.checks import check_columns
+from cuspfa.data.unrestricted import Effective
 from cuspfa.posterior.axes import on_axes
 from cuspfa.posterior.draws import Draws, check_draws
 from cuspfa.posterior.quantiles import sorted_quantiles, tails
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from cuspfa.posterior.origin import Origin
     from cuspfa.posterior.summary import Summary
 
+FEWEST_A_COLUMN = 3
+"""Rows a column that data with missing values must be worth for measures of fit."""
 MATRICES, VECTORS = ("covariance", "correlation"), ("communality", "noise_variance")
 QUANTITIES = (*MATRICES, *VECTORS, "mean", "variance_share")
 EVERY = 1 << 40
@@ -57,6 +60,8 @@ class Posterior(ABC):
     """The axes that its factors are shown on; None for principal axes."""
     origin: Origin | None = None
     """Where the fit came from."""
+    effective: Effective | None = None
+    """What rows with missing values are worth, where that is known."""
     n_chains: int = 1
     """Chains behind its draws, each with as many of them, one after the other."""
 
@@ -84,6 +89,21 @@ class Posterior(ABC):
     @abstractmethod
     def sample_correlation(self) -> Array | None:
         """Of the data, (p, p); None where it would be too large to keep."""
+
+    @property
+    def correlation_rows(self) -> int | None:
+        """Complete rows that would tell as much of the correlations as the data do.
+
+        As many as there are, where nothing is missing. None where values are, and nobody knows or
+        they are worth so few rows that correlations without a model mean nothing.
+        """
+        counts = np.asarray(self.column_counts)
+        if np.all(counts >= self.n_rows):
+            return int(self.n_rows)
+        if self.sample_correlation is None or self.effective is None:
+            return None
+        rows = round(self.effective.correlations)
+        return rows if rows >= FEWEST_A_COLUMN * len(counts) else None
 
     @abstractmethod
     def draw(self, n_draws: int = 2000, *, random_state: RandomState = None) -> Draws:

@@ -12,6 +12,7 @@ from typing import Any
 from cuspfa import _json_kinds as json_kinds
 from cuspfa._types import Array
 from cuspfa.data.arrays import RotatedRows
+from cuspfa.data.unrestricted import Effective
 from cuspfa.errors import FileError, InputError
 from cuspfa.posterior import plausible
 from cuspfa.posterior.origin import Origin
@@ -185,8 +186,28 @@ def _statistics(name: str, value: Any) -> dict[str, Any]:
 
 
 def holes_in(name: str, value: Any) -> dict[str, Any]:
-    """What is kept of data with holes, checked."""
-    return json_kinds.fields(name, value, {"correlation": json_kinds.flag})
+    """What is kept of data with holes, checked; older files do not say what they are worth."""
+    kinds: dict[str, json_kinds.Kind] = {"correlation": json_kinds.flag}
+    if isinstance(value, dict) and "effective" in value:
+        kinds["effective"] = json_kinds.optional(json_kinds.list_of(json_kinds.positive, 2))
+    found = json_kinds.fields(name, value, kinds)
+    known = found.setdefault("effective", None)
+    if known is not None and (len(known) < 2 or not found["correlation"]):
+        raise json_kinds.wrong(name, known)
+    return found
+
+
+def holes_out(correlation: Array | None, effective: Effective | None) -> dict[str, Any]:
+    """The same, as JSON has it."""
+    known = None
+    if correlation is not None and effective is not None:
+        known = [json_kinds.number_out(value) for value in effective]
+    return {"correlation": correlation is not None, "effective": known}
+
+
+def effective_of(holes: dict[str, Any] | None) -> Effective | None:
+    """From checked values."""
+    return None if holes is None or holes["effective"] is None else Effective(*holes["effective"])
 
 
 def record_in(name: str, value: Any) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ import numpy as np
 from cuspfa._checks import generator
 from cuspfa._types import Array
 from cuspfa.errors import DataError
-from cuspfa.posterior.adequacy import bartlett, kmo, rmsea, srmr
+from cuspfa.posterior.adequacy import Rmsea, bartlett, discrepancy, kmo, rmsea, rmsea_of, srmr
 from cuspfa.posterior.axes import principal_axes
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.draws import Draws
@@ -52,10 +52,10 @@ class Residual(NamedTuple):
     value: float
 
 
-def other_rules(correlation: Array, n: int) -> tuple[int | None, int | None]:
+def other_rules(correlation: Array, n: int | None) -> tuple[int | None, int | None]:
     """Parallel analysis and Velicer's MAP, where they make sense; the same every time."""
     p = len(correlation)
-    if n <= p + 1 or p > WIDE:
+    if n is None or n <= p + 1 or p > WIDE:
         return None, None
     kind = "factors" if p <= QUICK else "components"
     try:
@@ -70,12 +70,12 @@ def fit_measures(posterior: Posterior, correlation: Array, draws: Draws) -> FitM
     """All that needs only the sample correlations."""
     omega = posterior.covariance
     sd = np.sqrt(np.diag(omega))
-    model, n, p = omega / sd[:, None] / sd, posterior.n_rows, len(sd)
+    model, n, p = omega / sd[:, None] / sd, posterior.correlation_rows, len(sd)
     nan = math.nan
     values = dict.fromkeys(("value", "lower", "upper", "chi", "df", "chi_p", "kmo", "p"), nan)
-    if n > p + 1:
+    if n is not None and n > p + 1:
         try:
-            close = rmsea(correlation, model, n, posterior.n_active)
+            close = _close(posterior, correlation, model, n)
             values |= {"value": close.value, "lower": close.lower, "upper": close.upper}
             values |= {"chi": close.statistic, "df": float(close.df), "chi_p": close.p_value}
             values |= {"kmo": kmo(correlation).overall, "p": bartlett(correlation, n).p_value}
@@ -91,7 +91,7 @@ def fit_measures(posterior: Posterior, correlation: Array, draws: Draws) -> FitM
         values["value"],
         values["lower"],
         values["upper"],
-        predictive_p(correlation, n, draws) if p <= WIDE else nan,
+        predictive_p(correlation, n, draws) if n is not None and n > 2 and p <= WIDE else nan,
         values["chi"],
         values["df"],
         values["chi_p"],
@@ -99,6 +99,14 @@ def fit_measures(posterior: Posterior, correlation: Array, draws: Draws) -> FitM
         values["p"],
         total,
     )
+
+
+def _close(posterior: Posterior, correlation: Array, model: Array, n: int) -> Rmsea:
+    """With missing values by the likelihood of what was observed, else by that of n rows."""
+    k = posterior.n_active
+    if posterior.effective is None:
+        return rmsea(correlation, model, n, k)
+    return rmsea_of(discrepancy(correlation, model), posterior.effective.discrepancy, len(model), k)
 
 
 def predictive_p(correlation: Array, n: int, draws: Draws) -> float:

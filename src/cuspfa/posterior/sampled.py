@@ -11,6 +11,7 @@ import numpy as np
 from cuspfa._checks import generator, must_be, whole
 from cuspfa._threads import one_blas_thread
 from cuspfa._types import Array, BoolArray, RandomState
+from cuspfa.data.unrestricted import Effective
 from cuspfa.posterior.base import Posterior, correlation_of
 from cuspfa.posterior.convergence import effective_size, r_hat
 from cuspfa.posterior.draws import Draws
@@ -79,6 +80,8 @@ class SampledPosterior(Posterior):
         Values that columns with holes have.
     correlation : ndarray (p, p) or None
         Of data with holes, estimated without a factor model; None where that would take long.
+    effective : Effective or None
+        Complete rows that would tell as much of the correlations.
     rotation : Rotation or None
         Axes that loadings are shown on; None for principal ones.
     record : FitRecord or None
@@ -100,6 +103,7 @@ class SampledPosterior(Posterior):
     mean_draws: Array | None = None
     counts: Array | None = None
     correlation: Array | None = None
+    effective: Effective | None = None
     rotation: Rotation | None = None
     origin: Origin | None = None
     record: FitRecord | None = None

@@ -42,9 +42,10 @@ def describe(
     holes = None
     if posterior.mean_draws is not None and posterior.counts is not None:
         arrays |= {"mean": posterior.mean_draws, "counts": posterior.counts}
-        holes = {"correlation": statistics and posterior.correlation is not None}
-        if statistics and posterior.correlation is not None:
-            arrays["correlation"] = posterior.correlation
+        correlation = posterior.correlation if statistics else None
+        holes = entries.holes_out(correlation, posterior.effective)
+        if correlation is not None:
+            arrays["correlation"] = correlation
     known = None
     if statistics and posterior.statistics is not None:
         known, arrays["statistics"] = entries.statistics_out(posterior.statistics)
@@ -130,6 +131,7 @@ def rebuild(content: dict[str, Any], arrays: dict[str, Array]) -> SampledPosteri
         mean_draws=arrays.get("mean"),
         counts=arrays.get("counts"),
         correlation=arrays.get("correlation"),
+        effective=entries.effective_of(content["holes"]),
         rotation=content["rotation"],
         origin=content["origin"],
         record=entries.record_of(content["record"], arrays.get("trace")),

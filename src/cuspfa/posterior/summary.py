@@ -182,7 +182,7 @@ def summarise(posterior: Posterior, draws: Draws) -> Summary:
     fit = None
     if correlation is not None and len(names) > 1:
         fit = fit_measures(posterior, correlation, draws)
-        parallel, partial = other_rules(correlation, posterior.n_rows)
+        parallel, partial = other_rules(correlation, posterior.correlation_rows)
     # How many are large should not depend on the axes they are shown on.
     large = int(np.sum(np.median(draws.variance_share, axis=0) > MIN_SHARE))
     alive = int(np.sum(posterior.variance_share > DEAD))

@@ -12,7 +12,7 @@ from cuspfa._orthogonal import rotated_rows, symmetric_root
 from cuspfa._threads import one_blas_thread
 from cuspfa._types import Array, RandomState
 from cuspfa.blocks import LoadingsLaw, Noise
-from cuspfa.data.patterns import unrestricted_correlation
+from cuspfa.data.unrestricted import Effective, unrestricted
 from cuspfa.errors import DataError, InputError
 from cuspfa.posterior.base import Posterior, correlation_of
 from cuspfa.posterior.draws import Draws
@@ -131,6 +131,8 @@ class VariationalPosterior(Posterior):
         Of columns with holes; None where nothing is missing.
     correlation : ndarray (p, p) or None
         Of data with holes, estimated without a factor model, once it was asked for.
+    effective : Effective or None
+        Complete rows that would tell as much of the correlations, once these were asked for.
     rows : RowsInMemory or None
         Rows with holes, for exact sweeps; None after `cuspfa.load`, pickling or copying.
     origin : Origin or None
@@ -155,6 +157,7 @@ class VariationalPosterior(Posterior):
     record: FitRecord | None = None
     means: Means | None = None
     correlation: Array | None = None
+    effective: Effective | None = None
     rows: RowsInMemory | None = None
     rotation: Rotation | None = None
     origin: Origin | None = None
@@ -178,15 +181,13 @@ class VariationalPosterior(Posterior):
         """
         if self.means is not None:
             if self.correlation is None and self.rows is not None:
-                found = self._unrestricted(self.rows)
-                object.__setattr__(self, "correlation", found)  # once is enough
+                start = self.covariance / self.scale[:, None] / self.scale
+                found = unrestricted(self.rows.data, self.means.location, start)
+                if found is not None:  # once is enough
+                    object.__setattr__(self, "correlation", found.correlation)
+                    object.__setattr__(self, "effective", found.effective)
             return self.correlation
         return correlation_of(self.statistics, len(self.scale))
-
-    def _unrestricted(self, rows: RowsInMemory) -> Array | None:
-        assert self.means is not None
-        start = self.covariance / self.scale[:, None] / self.scale
-        return unrestricted_correlation(rows.data.rotated(), self.means.location, start)
 
     @property
     def mean(self) -> Array:

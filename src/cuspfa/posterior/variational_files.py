@@ -77,7 +77,7 @@ def describe(
         arrays |= {prefix + name: array for name, array in _part_arrays(part).items()}
     content = entries.shared_out(posterior, kind="variational", statistics=known, parts=parts)
     if holes:
-        content["holes"] = {"correlation": correlation is not None}
+        content["holes"] = entries.holes_out(correlation, posterior.effective)
     else:
         content["version"] = 1
     return content, arrays
@@ -241,6 +241,7 @@ def rebuild(content: dict[str, Any], arrays: dict[str, Array]) -> VariationalPos
         "n_rows": content["n_rows"],
         "names": content["names"],
         "correlation": arrays["correlation"] if holes and holes["correlation"] else None,
+        "effective": entries.effective_of(holes),
     }
     first, *others = (
         _rebuild_part(part, arrays, prefix)
