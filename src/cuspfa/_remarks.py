@@ -60,7 +60,10 @@ def tell(
         number = _crowded(model, method)
     else:
         number = _found(model, method, outcome)
-    ending = None if model.converged_ else _ending(model, method, outcome.rise)
+    ending = None
+    if not model.converged_:
+        rise = outcome.rise if n_factors is None else None
+        ending = _ending(model.status_, method, rise)
     parts = [part for part in (concern, number, ending) if part is not None]
     model.posterior_ = replace(model.posterior_, origin=_origin(model, parts))
     if parts:
@@ -137,7 +140,7 @@ def _found(model: CuspFactorAnalysis, method: Variational | Gibbs, outcome: Outc
         return None
     usual = " (the default)" if method.max_factors is None else ""
     told_below = model.status_ == Status.OUT_OF_TIME.value
-    more = ", or leave it None" if most < MOST_FACTORS else ""
+    more = ", or leave it out" if most < MOST_FACTORS else ""
     parts = (
         f"As many factors were found as max_factors={most}{usual} allows, and more may be there.",
         "" if told_below else _rising(outcome.rise),
@@ -199,8 +202,8 @@ def _given(model: CuspFactorAnalysis, prior: CuspPrior, n_factors: int) -> str |
     )
 
 
-def _ending(model: CuspFactorAnalysis, method: Variational | Gibbs, rise: float) -> str:
-    status: str = model.status_
+def _ending(status: str, method: Variational | Gibbs, rise: float | None = None) -> str:
+    """How it ended, and what to do; `rise` of the bound if the number of factors was searched."""
     if isinstance(method, Gibbs):
         status = f"{status[0].upper()}{status[1:]}."
         if status.startswith("Out of time"):
@@ -212,12 +215,12 @@ def _ending(model: CuspFactorAnalysis, method: Variational | Gibbs, rise: float)
     if status == Status.OUT_OF_TIME.value:
         assert method.max_time is not None
         seconds = float(f"{10 * method.max_time:.6g}")  # no 0.30000000000000004
-        given = "; or give the number of factors" if model.n_factors == "auto" else ""
+        given = "" if rise is None else "; or give the number of factors"
         parts = (
             f"Out of time: the search stopped at max_time={method.max_time:g} seconds, and the "
             "best of what was tried by then is kept.",
-            _rising(rise),
-            f"To go on, raise max_time, as in {_with(method, max_time=seconds)}, or leave it out"
+            "" if rise is None else _rising(rise),
+            f"To go on, raise max_time: {_with(method, max_time=seconds)}, or leave it out"
             f"{given}.",
         )
         return " ".join(filter(None, parts))

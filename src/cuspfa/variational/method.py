@@ -85,9 +85,8 @@ class Variational(BaseEstimator):  # type: ignore[misc]
     max_factors : int or None, default=None
         Most factors. None means as many as p columns can tell apart (Ledermann's bound) and n
         rows support, and no more than 100; with a finite spike it means p, as in the paper, whose
-        process has H = max_factors + 1 terms. Counts, random walks and images may have no small
-        number of factors: the bound then rises with each one, and a warning at the end says by
-        how much.
+        process has H = max_factors + 1 terms. Raw counts and random walks may have no small number
+        of factors: the bound then rises with each one, and a warning at the end says by how much.
     max_time : float or None, default=None
         Seconds after which the search stops, with the best of what was tried by then: `status_`
         says so and `converged_` is False. One cycle is made in any case. What was found by then

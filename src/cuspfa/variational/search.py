@@ -367,7 +367,8 @@ class Search:
         Steps grow as long as they raise the bound, then shrink to one, so that the number of runs
         grows like the logarithm of the way. Runs end early while each step gains much.
         """
-        step, grows, tol = int(FIRST_STEP * self.best.state.n_factors), True, self.tol
+        k = self.best.state.n_factors
+        step, grows, tol = int(FIRST_STEP * k) if k > LARGE else 1, True, self.tol
         while step > 1:
             state, before = self.best.state, self.best.total
             room = self.max_factors - state.n_factors if upwards else state.n_factors - LARGE
@@ -380,6 +381,8 @@ class Search:
                 start = self.smaller(state, step)
             self.try_state(start, tol=tol)
             gain = self.best.total - before
+            if self.best.state.n_factors == state.n_factors:
+                gain = 0.0  # a finite spike may take back what was added
             if gain > 0.0 and grows:
                 tol = max(self.tol, ROUGH * gain)
                 step = min(2 * step, max(int(LONGEST_STEP * state.n_factors), step))
