@@ -18,9 +18,9 @@ import numpy as np
 
 BLOCK = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
 NUMBER = re.compile(r"[-+]?\d+(?:\.(\d*))?")
-STREAMS, ERRORS = 16, 5.0
+STREAMS, ERRORS = 12, 5.0
 """Runs with other streams, and how many of their standard deviations a value may be away: with so
-few runs one value in six thousand is further off by chance."""
+few runs one value in two thousand is further off by chance."""
 
 
 def blocks(page):
