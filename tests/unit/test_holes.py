@@ -301,8 +301,8 @@ def test_means_variances_and_covariances_when_an_observed_item_drives_the_holes(
 
 
 def test_order_of_rows_does_not_matter():
-    y = with_holes(60, 6, 2)
-    order = np.random.default_rng(0).permutation(60)
+    y = with_holes(60, 6, 2)[:-1]  # without the row that has nothing
+    order = np.random.default_rng(0).permutation(59)
     one, other = (CuspFactorAnalysis(n_factors=2).fit(x) for x in (y, y[order]))
     assert_allclose(one.lower_bound_, other.lower_bound_, rtol=1e-9)
     assert_allclose(one.transform(y)[order], other.transform(y[order]), atol=1e-6)

@@ -160,7 +160,8 @@ def test_holes_in_whole_numbers_and_truth_values():
         pl.DataFrame({"a": [1, None, 3, 5], "b": [1.0, 2.0, 4.0, 0.0]}),
         pa.table({"a": [1, None, 3, 5], "b": [1.0, 2.0, 4.0, 0.0]}),
     ):
-        model = CuspFactorAnalysis().fit(frame)
+        with pytest.warns(CuspWarning, match="1 of 4 rows have one value only"):
+            model = CuspFactorAnalysis().fit(frame)
         assert model.impute(frame)[1, 1] == 2.0
         assert 1.0 <= model.impute(frame)[1, 0] <= 5.0
 
@@ -205,7 +206,8 @@ def test_no_factors_and_one_column():
     model = CuspFactorAnalysis(n_factors=0).fit(noise)
     assert_allclose(model.impute(noise)[0, 1], np.nanmean(noise[:, 1]))
     assert model.impute(noise, n_draws=2, random_state=0).shape == (2, 60, 4)
-    one = CuspFactorAnalysis().fit(noise[:, [1]])
+    with pytest.warns(CuspWarning, match="9 rows have no value at all"):
+        one = CuspFactorAnalysis().fit(noise[:, [1]])
     assert_allclose(one.impute(noise[:, [1]])[0], np.nanmean(noise[:, 1]))
 
 
