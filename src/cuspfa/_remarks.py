@@ -220,8 +220,7 @@ def _ending(status: str, method: Variational | Gibbs, rise: float | None = None)
             f"Out of time: the search stopped at max_time={method.max_time:g} seconds, and the "
             "best of what was tried by then is kept.",
             "" if rise is None else _rising(rise),
-            f"To go on, raise max_time: {_with(method, max_time=seconds)}, or leave it out"
-            f"{given}.",
+            f"To go on, raise max_time: {_with(method, max_time=seconds)}, or leave it out{given}.",
         )
         return " ".join(filter(None, parts))
     if status != Status.MAX_ITER.value:
