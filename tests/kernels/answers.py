@@ -33,7 +33,7 @@ def search(model):
         "table K": np.array([one.n_factors for one in table]),
         "table bound": np.array([one.lower_bound for one in table]),
         "table evidence": np.array([one.evidence for one in table]),
-        "table error": np.array([getattr(one, "error", np.nan) for one in table]),
+        "table error": np.array([getattr(one, "evidence_error", np.nan) for one in table]),
     }
 
 

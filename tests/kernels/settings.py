@@ -120,11 +120,9 @@ def clean(environment):
 def assert_in_effect():
     """In a child: the setting named in CUSPFA_KERNEL_SETTING is the one that runs."""
     name = os.environ["CUSPFA_KERNEL_SETTING"]
-    setting = DEFAULT
-    if name != DEFAULT.name:
-        kernels = CORETYPES[name][1] if name in CORETYPES else frozenset()
-        disabled = os.environ.get("NPY_DISABLE_CPU_FEATURES", "").split()
-        setting = Setting(name, {}, kernels, disabled)
+    kernels = CORETYPES[name][1] if name in CORETYPES else frozenset()
+    disabled = name.removeprefix("without ").split() if name.startswith("without ") else []
+    setting = Setting(name, {}, kernels, disabled)
     reasons = wrong(setting, selected())
     assert not reasons, f"{name} has not taken effect: {'; '.join(reasons)}"
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cuspfa import CuspFactorAnalysis
-from kernels import settings
+from kernels import run, settings
 from kernels.answers import answers, fitted
 from kernels.cases import Case, rows
 from kernels.differences import differences, largest
@@ -112,3 +112,34 @@ def test_without_openblas_it_is_said(monkeypatch):
     found, notes = settings.settings()
     assert [one.name for one in found] == ["without NEON"]
     assert "not OpenBLAS" in notes[0]
+
+
+# --- the run ---
+
+
+@pytest.mark.parametrize(
+    ("answered_by_nehalem", "tests", "code"),
+    [("same", 0, 0), ("other", 0, 1), ("not in effect", 0, 1), ("same", 1, 1)],
+)
+def test_the_run_fails_for_other_answers_tests_and_settings(
+    answered, answered_by_nehalem, tests, code, monkeypatch, capsys
+):
+    def child(setting, module, *rest):
+        if module == "pytest":
+            return run.Done(tests, "90 passed" if tests == 0 else "1 failed", 1.0)
+        if setting.name == "Nehalem" and answered_by_nehalem == "not in effect":
+            return run.Done(1, "AssertionError: Nehalem has not taken effect", 1.0)
+        other = setting.name == "Nehalem" and answered_by_nehalem == "other"
+        np.savez(rest[0], **{
+            f"some/default|{what}": value + (what == "bound" and other)
+            if value.dtype.kind == "f" else value
+            for what, value in answered.items()
+        })  # fmt: skip
+        return run.Done(0, f"uses {setting.name}\n", 1.0)
+
+    monkeypatch.setattr(run, "child", child)
+    monkeypatch.setattr(run, "chosen", lambda: ("uses Haswell", [Setting("Nehalem", {})], []))
+    assert run.main([]) == code
+    out = capsys.readouterr().out
+    assert ("1 of 1 answers the same; 90 passed" in out) == (code == 0)
+    assert f"{1 - code} of 1 settings pass" in out
