@@ -184,10 +184,21 @@ def test_a_bridge_between_known_laws():
     def log_weight(z):  # target e^{-(z-1)²/50}, proposal N(0, 1)
         return -((z - 1) ** 2) / 50 + 0.5 * z**2 + 0.5 * np.log(2 * np.pi)
 
-    value, error = bennett(log_weight(x), log_weight(y))
+    value, error = bennett(log_weight(x), log_weight(y).reshape(500, 8))
     assert value == pytest.approx(np.log(5 * np.sqrt(2 * np.pi)), abs=4 * error)
     assert error < 0.05
     assert abs(np.mean(log_weight(x)) - value) > 10 * error  # negative control
+
+
+def test_the_error_of_a_bridge_sees_chains_that_repeat_themselves_or_are_on_their_way():
+    rng = np.random.default_rng(1)
+    above, below = rng.normal(-0.5, 1.0, 400), rng.normal(0.5, 1.0, (50, 8))
+    _, error = bennett(above, below)
+    _, stuck = bennett(above, np.repeat(below[:, :1], 8, axis=1))  # eight times the same draw
+    assert stuck > 1.5 * error
+    drift = np.linspace(-3.0, 3.0, 8)
+    _, moving = bennett(above, below + drift)
+    assert moving > 2.0 * error
 
 
 @pytest.mark.parametrize(
