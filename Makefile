@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 # Small matrices run many times slower with many BLAS threads.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: reproduce test test-kernels test-browser test-wheel test-matrix lint types layers pytest build bench calibration fuzz figures docs clean
+.PHONY: reproduce test test-long test-kernels test-browser test-wheel test-matrix lint types layers pytest build bench calibration fuzz figures docs clean
 
 reproduce: $(VENV)/.app
 	@$(BIN)/cuspfa reproduce
@@ -26,6 +26,10 @@ layers: $(VENV)/.dev
 
 pytest: $(VENV)/.dev
 	$(BIN)/pytest -q -n auto
+
+# Tests that take long: about ten minutes on two cores.
+test-long: $(VENV)/.dev
+	$(BIN)/pytest -q -n auto -m long
 
 # The docs tests, those of draws, and the same answers, with other kernels of OpenBLAS and without NumPy's dispatched
 # features; at most five minutes on two cores. `make test-kernels KERNELS="--answers --all"` compares the answers for all data

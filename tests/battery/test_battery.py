@@ -14,13 +14,21 @@ from battery.doors import DOORS, BatteryError, check
 from battery.tables import WRAPPINGS, Recipe, is_good, plain, recipes
 from cuspfa.errors import CuspError, CuspWarning
 
+SLOW = ("plots", "report")
 QUICK = [door for door in DOORS if door not in ("how_many", "sensitivity")]
 
 
-@pytest.mark.parametrize("door", QUICK)
+@pytest.mark.parametrize("door", [door for door in QUICK if door not in SLOW])
 @settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(recipe=recipes())
 def test_any_table_through(door, recipe):
+    check(door, recipe)
+
+
+@pytest.mark.parametrize("door", SLOW)
+@settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(recipe=recipes())
+def test_any_table_through_what_draws(door, recipe):
     check(door, recipe)
 
 

@@ -57,6 +57,7 @@ def test_number_of_processes_changes_no_bit(name):
     assert answer(name, n_jobs=1) == answer(name, n_jobs=2)
 
 
+@pytest.mark.long
 def test_eight_threads_at_once_give_what_one_after_another_gives():
     names = list(CASES) * 3
     expected = {name: answer(name) for name in CASES}
@@ -76,6 +77,7 @@ def test_more_blas_threads_change_no_more_than_rounding():
     np.testing.assert_allclose(results[0], results[1], rtol=0, atol=1e-8)
 
 
+@pytest.mark.long
 def test_many_fits_do_not_grow():
     """A thousand of them are in benchmarks/battery.py."""
 

@@ -154,6 +154,7 @@ def at_work(process):
     return b"loky_posix" in name and seconds > 5
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_no_process_is_left_behind(how):
@@ -204,6 +205,7 @@ def test_no_space_left(tmp_path):
     run(code, tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs timers")
 def test_interrupted_at_a_hundred_moments(tmp_path):
     code = """

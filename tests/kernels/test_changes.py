@@ -14,7 +14,12 @@ SMALL += [Case(data, "default") for data in DATA if data != "paper"]
 SMALL += [Case(f"simulated {seed}", "GaussianSlab(0.05)") for seed in (2, 5, 9, 14)]
 
 
-@pytest.mark.parametrize("case", SMALL, ids=str)
+SOME = [Case("wine", "default"), Case("diabetes", "default")]
+SOME += [Case("paper", "default"), Case("simulated 2", "GaussianSlab(0.05)")]
+CASES = [pytest.param(one, marks=() if one in SOME else pytest.mark.long) for one in SMALL]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_same_number_of_factors_status_and_bound(case):
     X = rows(case.data)
     expected = search(fitted(case))

@@ -118,6 +118,7 @@ def test_two_factors_by_brute_force(slab):
     assert found.value == pytest.approx(truth, abs=0.15)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("slab", SLABS, ids=str)
 def test_another_path_gives_the_same(slab):
     """Weak noise prior: noise variances near 0 are part of this posterior."""

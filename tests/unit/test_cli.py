@@ -27,6 +27,7 @@ def cuspfa(*words, python_code=None, **kwargs):
     )
 
 
+@pytest.mark.long
 def test_reproduce_prints_the_table_at_80_columns_and_writes_json(tmp_path):
     target = tmp_path / "table.json"
     done = cuspfa("reproduce", "--seed", "3", "--json", str(target))
@@ -65,6 +66,7 @@ def test_reproduce_prints_the_table_at_80_columns_and_writes_json(tmp_path):
     assert list(tmp_path.iterdir()) == [target]
 
 
+@pytest.mark.long
 def test_where_the_figures_differ_it_says_why():
     """Seed 26 is one of the few whose random starts miss the best number of factors."""
     done = cuspfa("reproduce", "--quick", "--seed", "26")

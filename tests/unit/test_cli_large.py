@@ -93,7 +93,7 @@ def test_holes_and_wide_tables_by_blocks(frame, tmp_path, capsys):
         assert "1 factor" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("method", ["variational", "gibbs"])
+@pytest.mark.parametrize("method", ["variational", pytest.param("gibbs", marks=pytest.mark.long)])
 @pytest.mark.parametrize("kind", ["file", "folder"])
 def test_missing_values_are_told_by_blocks_too(kind, method, frame, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -88,6 +88,7 @@ def test_time_that_is_over_at_once_leaves_a_usable_fit(data, settings):
     assert ("give the number of factors" in str(caught[0].message)) == ("n_factors" not in outer)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("rows", "score"),
     [(X, "evidence"), (datasets.simulate(60, 12, 3, random_state=0).X, "collapsed")],
@@ -276,6 +277,7 @@ def test_long_steps_come_to_where_single_ones_do(monkeypatch):
     assert cycles[0] < cycles[1]
 
 
+@pytest.mark.long
 def test_long_steps_down(monkeypatch):
     """From far too many factors, as the spectrum of series suggests."""
     rows = datasets.simulate(400, 60, 4, random_state=0).X

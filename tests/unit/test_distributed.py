@@ -131,6 +131,7 @@ class Spy:
         return {name for name in done if name.startswith("cuspfa")}
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 def test_a_cluster_gives_the_same_fits_by_named_tasks(client, tall, wide, monkeypatch):
     monkeypatch.setattr(distributed, "SMALL_CHUNK", 0)
@@ -151,6 +152,7 @@ def test_a_cluster_gives_the_same_fits_by_named_tasks(client, tall, wide, monkey
         make().fit(dask.array.from_array(broken, chunks=(40, 100)))
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
 @pytest.mark.parametrize("shape", ["tall", "wide"])

@@ -471,6 +471,7 @@ def test_ctrl_c_anywhere_after_the_first_run_keeps_something(monkeypatch, moment
     assert np.all(np.isfinite(model.get_covariance()))
 
 
+@pytest.mark.long
 def test_fits_in_threads_agree_and_leave_blas_as_it_was():
     def threads():
         return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]

@@ -61,6 +61,7 @@ def test_the_widened_law_is_the_gaussian_it_claims_to_be(slab):
     assert not np.allclose(widened.information, turns @ narrow @ turns.T, rtol=1e-2)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("slab", [GaussianSlab(1.0), InverseGammaSlab(2.0, 1.0)], ids=str)
 def test_against_brute_force_on_a_tiny_problem(slab):
     """log p(y | K) by a million draws from the prior: the score lies just below it."""
@@ -126,6 +127,7 @@ def test_a_dead_factor_does_not_upset_it():
     assert 5 < values[0] - values[1] < 150
 
 
+@pytest.mark.long
 def test_the_search_weighs_by_evidence_unless_told_otherwise():
     y = load_bfi(subset="items").data
     y = y[~np.isnan(y).any(axis=1)]

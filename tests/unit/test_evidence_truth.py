@@ -132,6 +132,7 @@ def truth_of(name, k, **options):
     return oracle.log_evidence(rows, model, step=1.0, **options)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CASES)
 def test_the_truth_is_what_the_oracle_finds(name):
     """A short run by another seed, for the most factors, good enough to tell a nat."""

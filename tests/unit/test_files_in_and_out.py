@@ -263,6 +263,7 @@ def test_a_file_that_swells(bomb: Path, program: Any, monkeypatch: pytest.Monkey
     assert "bomb.csv.gz, once it is decompressed, is longer than 100 MB" in said
 
 
+@pytest.mark.long
 def test_a_file_that_swells_beyond_the_limit_of_a_process(bomb: Path) -> None:
     done = limited("fit", str(bomb))
     assert done.returncode == 2

@@ -119,8 +119,17 @@ def literally(y, slab, sweeps, seed=1, **settings):
     return [part[200:] for part in parts]
 
 
-@pytest.mark.parametrize("shape", [(12, 4), (4, 6)], ids=["n ≥ p", "p > n"])
-@pytest.mark.parametrize("slab", SLABS.values(), ids=SLABS)
+LAST_LONG = [(12, 4), pytest.param((4, 6), marks=pytest.mark.long)]
+
+
+@pytest.mark.parametrize("shape", LAST_LONG, ids=["n ≥ p", "p > n"])
+@pytest.mark.parametrize(
+    "slab",
+    [
+        pytest.param(slab, marks=() if name == "inverse gamma" else pytest.mark.long, id=name)
+        for name, slab in SLABS.items()
+    ],
+)
 def test_agrees_with_a_literal_sampler(slab, shape):
     y = datasets.simulate(*shape, 1, random_state=3).X
     y -= y.mean(axis=0)
@@ -133,6 +142,7 @@ def test_agrees_with_a_literal_sampler(slab, shape):
     assert distance(wrong, omega) > 4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shape", [(14, 4), (6, 7)], ids=["n ≥ p", "p > n"])
 def test_agrees_with_a_literal_sampler_of_data_with_holes(shape):
     y = datasets.simulate(*shape, 1, random_state=3).X

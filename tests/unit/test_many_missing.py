@@ -122,6 +122,7 @@ def fits() -> list[Any]:
     return found
 
 
+@pytest.mark.long
 def test_a_right_model_is_called_right(fits: list[Any]) -> None:
     """And was not, when rows with missing values counted as complete ones."""
     ratios, wrong, checks, wrong_checks = [], [], [], []

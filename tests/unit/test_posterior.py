@@ -74,6 +74,7 @@ def coverage(settings, sets=40, n=60, p=12, k=2, **prior):
     return np.mean(inside)
 
 
+@pytest.mark.long
 def test_intervals_cover_and_mean_field_ones_do_not():
     """The small version of `benchmarks coverage`; its standard error is about 0.013."""
     assert 0.91 < coverage({}) < 0.985

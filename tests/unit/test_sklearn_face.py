@@ -53,6 +53,7 @@ def test_scikit_learn_check(estimator, check):
         check(estimator)
 
 
+@pytest.mark.long
 def test_every_check_passes_with_the_array_api_too():
     program = (
         "from collections import Counter\n"

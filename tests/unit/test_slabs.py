@@ -147,6 +147,7 @@ def test_pooled_slab_learns_its_parameters():
     assert InverseGammaSlab(2.0, 0.5).learn(energy, p) == InverseGammaSlab(2.0, 0.5)
 
 
+@pytest.mark.long
 def test_hyperprior_is_a_density():
     u, w = np.meshgrid(np.linspace(-6, 8, 500), np.linspace(-16, 16, 900), indexing="ij")
     values = np.array(

@@ -21,6 +21,9 @@ from cuspfa.variational.search import PARSIMONY, Search, noise_variance
 BEHIND, CLOSE, FURTHEST = 5.0, 3.0, 6
 """Nats behind the best where bridges end, nats within which they are built again with more draws,
 and the most factors above the best bound's that are looked at."""
+HOPELESS = 50.0
+"""Nats behind the best bound where fewer factors are not weighed: with fewer of them the bound is
+closer to the evidence, so their evidence is as far behind."""
 MISSES = 2
 """So many K in a row that the evidence does not prefer end the weighing."""
 NEAR_EDGE = 0.9
@@ -58,6 +61,8 @@ def weigh(search: Search) -> None:
     for step in (1, -1):
         k = start + step
         while 0 <= k <= min(search.max_factors, start + FURTHEST) and _settled(search, k):
+            if k < start and search.best_by_k[k].total < search.best.total - HOPELESS:
+                break
             weighed = _bridge(search, k, DRAWS)
             best = max(best, weighed)
             if _behind(weighed, best) > BEHIND:
