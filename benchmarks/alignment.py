@@ -11,10 +11,10 @@ import numpy as np
 
 from benchmarks.record import row, save
 from cuspfa import CuspFactorAnalysis, Rotation, rotate
-from cuspfa.posterior.aligned import AlignedDraws
-from cuspfa.posterior.alignment import align_draws
-from cuspfa.posterior.axes import on_axes
 from cuspfa.posterior.draws import Draws
+from cuspfa.rotation.align import align_draws
+from cuspfa.rotation.aligned import AlignedDraws
+from cuspfa.rotation.axes import on_axes
 
 DESIGNS = ((100, 12, 3), (300, 12, 3), (300, 30, 5), (1000, 30, 5))
 SETS = 30

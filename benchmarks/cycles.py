@@ -12,10 +12,10 @@ from benchmarks.record import row, save
 from benchmarks.timing import interleaved
 from cuspfa import CuspFactorAnalysis
 from cuspfa.data.complete import prepare_rows
-from cuspfa.prior import CuspPrior
-from cuspfa.variational.fit import run
-from cuspfa.variational.method import Variational, most_identified
-from cuspfa.variational.search import Search
+from cuspfa.inference.variational.run import run
+from cuspfa.inference.variational.search import Search
+from cuspfa.inference.variational.settings import Variational, most_identified
+from cuspfa.model.prior import CuspPrior
 
 PRIORS = ("published", "default")
 

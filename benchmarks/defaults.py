@@ -11,10 +11,10 @@ from benchmarks.record import row, save
 from cuspfa import CuspPrior, GaussianSlab, InverseGammaSlab, LearnedSlab
 from cuspfa.data.complete import prepare_rows
 from cuspfa.datasets import Simulation, simulate
-from cuspfa.prior import default_slab
-from cuspfa.variational.evidence import Widened
-from cuspfa.variational.search import Search
-from cuspfa.variational.weighing import weigh_collapsed
+from cuspfa.inference.variational.collapsed_bound import Widened
+from cuspfa.inference.variational.model_selection import weigh_collapsed
+from cuspfa.inference.variational.search import Search
+from cuspfa.model.prior import default_slab
 
 DESIGNS: dict[str, dict[str, Any]] = {
     "(100, 20, 5) dense": {"n": 100, "p": 20, "n_factors": 5},

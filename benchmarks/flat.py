@@ -14,10 +14,10 @@ from benchmarks.record import row, save
 from benchmarks.timing import interleaved
 from cuspfa import Moments
 from cuspfa.data.complete import prepare_moments
-from cuspfa.prior import CuspPrior
-from cuspfa.variational.bound import lower_bound
-from cuspfa.variational.fit import cycle
-from cuspfa.variational.search import Search
+from cuspfa.inference.variational.elbo import lower_bound
+from cuspfa.inference.variational.run import cycle
+from cuspfa.inference.variational.search import Search
+from cuspfa.model.prior import CuspPrior
 
 ROWS, P, K = (10_000, 100_000, 1_000_000), 100, 5
 FIRST, MANY = 12, 200

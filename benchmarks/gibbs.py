@@ -13,10 +13,10 @@ import numpy as np
 from benchmarks.record import row, save
 from benchmarks.timing import interleaved, seconds
 from cuspfa import CuspFactorAnalysis, Gibbs, datasets
-from cuspfa.data.arrays import RotatedRows
+from cuspfa.data.in_memory import RotatedRows
 from cuspfa.errors import CuspWarning
-from cuspfa.gibbs.chain import Model, begin, sweep
-from cuspfa.gibbs.method import automatic_spike, default_prior
+from cuspfa.inference.gibbs.chain import Model, begin, sweep
+from cuspfa.inference.gibbs.settings import automatic_spike, default_prior
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from oracles import gibbs as oracle

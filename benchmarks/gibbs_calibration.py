@@ -12,8 +12,8 @@ from joblib import Parallel, delayed
 from scipy import stats
 
 from benchmarks.record import row, save
-from cuspfa.gibbs import chain, columns
-from cuspfa.sweeps import Chains, Scales
+from cuspfa.inference.gibbs import chain, labels
+from cuspfa.inference.kernels import Chains, Scales
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "unit"))
@@ -28,7 +28,7 @@ def break_step(name: str | None) -> None:
     """In a process of its own: a step of the sampler is replaced by a wrong one."""
     if name is not None:
         step, broken = law.BREAKS[name]
-        setattr(chain, step, broken(getattr(columns, step)))
+        setattr(chain, step, broken(getattr(labels, step)))
 
 
 def ranks(slab: str, turn_every: int, seed: int, broken: str | None) -> np.ndarray:
@@ -62,7 +62,7 @@ def side_by_side(states: list[chain.State]) -> chain.State:
             np.concatenate([state.chains.noise for state in states], axis=1),
             Scales(np.concatenate([one.variances for one in scales]), shape, rate, active),
         ),
-        columns.Columns(
+        labels.Columns(
             active,
             np.concatenate([one.log_survivors for one in process]),
             np.concatenate([one.terms for one in process]),
@@ -77,7 +77,7 @@ def one_of(state: chain.State, b: int) -> chain.State:
     chains = Chains(state.chains.loadings[:, part], state.chains.noise[:, part], scales)
     return chain.State(
         chains,
-        columns.Columns(process.active[part], process.log_survivors[part], process.terms[part]),
+        labels.Columns(process.active[part], process.log_survivors[part], process.terms[part]),
     )
 
 
@@ -87,7 +87,7 @@ def calibrated(slab: str, turn_every: int, broken: str | None = None) -> float:
         table = np.array([ranks(slab, turn_every, seed, broken) for seed in range(SETS)])
     finally:
         for step in ("draw_labels", "draw_sticks", "log_odds"):
-            setattr(chain, step, getattr(columns, step))
+            setattr(chain, step, getattr(labels, step))
     chances = []
     for one in table.T:
         counts = np.bincount(one * BINS // (DRAWS + 1), minlength=BINS)
@@ -103,7 +103,7 @@ def joint(slab: str, part: float, broken: str | None = None) -> float:
         return law.paired(law.SLABS[slab], n, p, 2, steps=STEPS, sets=sets, seed=5, part=part)
     finally:
         for step in ("draw_labels", "draw_sticks", "log_odds"):
-            setattr(chain, step, getattr(columns, step))
+            setattr(chain, step, getattr(labels, step))
 
 
 def gibbs_calibration() -> list[dict[str, Any]]:

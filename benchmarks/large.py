@@ -17,8 +17,8 @@ import numpy as np
 
 from benchmarks.record import row, save
 from cuspfa import CuspFactorAnalysis, Moments, Stream, Variational
-from cuspfa.data.away import bring
-from cuspfa.data.distributed import DaskRows
+from cuspfa.data.out_of_core.dask_ import DaskRows
+from cuspfa.data.out_of_core.load import bring
 
 ROWS, COLUMNS, FACTORS = int(os.environ.get("CUSPFA_LARGE_ROWS", 10**7)), 200, 5
 WIDE_ROWS, WIDE_COLUMNS = 500, 200_000

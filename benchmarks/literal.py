@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from cuspfa.data.complete import prepare_rows
-from cuspfa.prior import CuspPrior
-from cuspfa.variational.starts import draw_start
+from cuspfa.inference.variational.init import draw_start
+from cuspfa.model.prior import CuspPrior
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from oracles import algorithm1 as oracle

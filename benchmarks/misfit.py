@@ -13,8 +13,8 @@ from scipy.stats import norm
 
 from benchmarks.record import row, save
 from cuspfa import CuspFactorAnalysis
-from cuspfa.data_misfit import misfit as look
 from cuspfa.datasets import simulate
+from cuspfa.diagnostics.assumptions import misfit as look
 
 SETS, N, P, K = 40, 500, 15, 3
 CUTS = norm.ppf([0.60, 0.75, 0.87, 0.95])

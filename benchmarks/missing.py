@@ -16,11 +16,11 @@ from sklearn.impute import IterativeImputer, KNNImputer
 from benchmarks.coverage import covered
 from benchmarks.record import row, save
 from cuspfa import CuspFactorAnalysis, CuspPrior, Variational
-from cuspfa.data.holes import prepare_holes
 from cuspfa.datasets import load_bfi, simulate
-from cuspfa.variational.bound import lower_bound
-from cuspfa.variational.fit import cycle
-from cuspfa.variational.starts import draw_start
+from cuspfa.inference.variational.elbo import lower_bound
+from cuspfa.inference.variational.init import draw_start
+from cuspfa.inference.variational.run import cycle
+from cuspfa.missing.source import prepare_holes
 
 Sets = Callable[[int], np.ndarray]
 HIDDEN = 0.1

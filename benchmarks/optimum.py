@@ -16,11 +16,11 @@ from cuspfa import CuspFactorAnalysis
 from cuspfa.data.complete import prepare_rows
 from cuspfa.datasets import Simulation
 from cuspfa.errors import ConvergenceWarning
-from cuspfa.prior import CuspPrior
-from cuspfa.variational.fit import Run
-from cuspfa.variational.method import Variational, most_identified
-from cuspfa.variational.search import Search
-from cuspfa.variational.starts import draw_start
+from cuspfa.inference.variational.init import draw_start
+from cuspfa.inference.variational.run import Run
+from cuspfa.inference.variational.search import Search
+from cuspfa.inference.variational.settings import Variational, most_identified
+from cuspfa.model.prior import CuspPrior
 
 RESTARTS, AT_K, TOL = 50, 5, 1e-3
 PRIORS = ("published", "default")

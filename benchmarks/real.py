@@ -13,11 +13,11 @@ from benchmarks.problems import real as real_sets
 from benchmarks.record import row, save
 from cuspfa import CuspFactorAnalysis
 from cuspfa.data.complete import prepare_rows
-from cuspfa.prior import CuspPrior
-from cuspfa.variational.fit import run
-from cuspfa.variational.method import Variational, most_identified
-from cuspfa.variational.search import Search
-from cuspfa.variational.starts import draw_start
+from cuspfa.inference.variational.init import draw_start
+from cuspfa.inference.variational.run import run
+from cuspfa.inference.variational.search import Search
+from cuspfa.inference.variational.settings import Variational, most_identified
+from cuspfa.model.prior import CuspPrior
 
 BEYOND, RANDOM, TOL = 8, 4, 1e-3
 

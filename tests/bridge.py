@@ -3,13 +3,13 @@
 import numpy as np
 from scipy.special import entr
 
-from cuspfa.blocks import Loadings, Noise, ScoreMoments
-from cuspfa.data.arrays import GramMatrix, RowMatrix
-from cuspfa.data.source import CompleteSource
-from cuspfa.prior import CuspPrior
-from cuspfa.process import Labels, Sticks
-from cuspfa.slabs import GaussianSlab
-from cuspfa.variational.cycle import State, Tail
+from cuspfa.data.in_memory import GramMatrix, RowMatrix
+from cuspfa.data.protocols import CompleteSource
+from cuspfa.inference.updates import Loadings, Noise, ScoreMoments
+from cuspfa.inference.variational.steps import State, Tail
+from cuspfa.model.prior import CuspPrior
+from cuspfa.model.process import Labels, Sticks
+from cuspfa.model.slabs import GaussianSlab
 from oracles import algorithm1 as oracle
 
 

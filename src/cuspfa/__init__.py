@@ -8,59 +8,59 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cuspfa import anndata as anndata
     from cuspfa import datasets as datasets
-    from cuspfa import plots as plots
     from cuspfa.data.moments import Moments as Moments
-    from cuspfa.data.streams import Stream as Stream
-    from cuspfa.data_misfit import misfit as misfit
-    from cuspfa.estimator import CuspFactorAnalysis as CuspFactorAnalysis
-    from cuspfa.factor_count import how_many as how_many
-    from cuspfa.gibbs.method import Gibbs as Gibbs
-    from cuspfa.posterior import adequacy as adequacy
-    from cuspfa.posterior import retention as retention
-    from cuspfa.posterior.comparison import compare as compare
-    from cuspfa.posterior.files import load as load
-    from cuspfa.prior import CuspPrior as CuspPrior
-    from cuspfa.prior_sensitivity import sensitivity as sensitivity
-    from cuspfa.process import CumulativeShrinkage as CumulativeShrinkage
-    from cuspfa.rotation import Rotation as Rotation
-    from cuspfa.rotation import rotate as rotate
-    from cuspfa.row_files import write_rows as write_rows
-    from cuspfa.slabs import GaussianSlab as GaussianSlab
-    from cuspfa.slabs import InverseGammaSlab as InverseGammaSlab
-    from cuspfa.slabs import LearnedSlab as LearnedSlab
-    from cuspfa.variational.method import Variational as Variational
+    from cuspfa.data.out_of_core.stream import Stream as Stream
+    from cuspfa.diagnostics import fit_indices as fit_indices
+    from cuspfa.diagnostics import retention as retention
+    from cuspfa.diagnostics.assumptions import misfit as misfit
+    from cuspfa.diagnostics.n_factors import how_many as how_many
+    from cuspfa.diagnostics.prior_sensitivity import sensitivity as sensitivity
+    from cuspfa.estimator.factor_analysis import CuspFactorAnalysis as CuspFactorAnalysis
+    from cuspfa.estimator.predict_to_file import write_rows as write_rows
+    from cuspfa.inference.gibbs.settings import Gibbs as Gibbs
+    from cuspfa.inference.variational.settings import Variational as Variational
+    from cuspfa.interop.anndata_ import fit_anndata as fit_anndata
+    from cuspfa.io.posterior_format import load as load
+    from cuspfa.model.prior import CuspPrior as CuspPrior
+    from cuspfa.model.process import CumulativeShrinkage as CumulativeShrinkage
+    from cuspfa.model.slabs import GaussianSlab as GaussianSlab
+    from cuspfa.model.slabs import InverseGammaSlab as InverseGammaSlab
+    from cuspfa.model.slabs import LearnedSlab as LearnedSlab
+    from cuspfa.reporting import plots as plots
+    from cuspfa.rotation.congruence import compare as compare
+    from cuspfa.rotation.gpa import Rotation as Rotation
+    from cuspfa.rotation.gpa import rotate as rotate
 
 __version__ = version("cuspfa")
 
 _HOMES = {
-    "CumulativeShrinkage": "cuspfa.process",
-    "CuspFactorAnalysis": "cuspfa.estimator",
-    "CuspPrior": "cuspfa.prior",
-    "GaussianSlab": "cuspfa.slabs",
-    "Gibbs": "cuspfa.gibbs.method",
-    "InverseGammaSlab": "cuspfa.slabs",
-    "LearnedSlab": "cuspfa.slabs",
+    "CumulativeShrinkage": "cuspfa.model.process",
+    "CuspFactorAnalysis": "cuspfa.estimator.factor_analysis",
+    "CuspPrior": "cuspfa.model.prior",
+    "GaussianSlab": "cuspfa.model.slabs",
+    "Gibbs": "cuspfa.inference.gibbs.settings",
+    "InverseGammaSlab": "cuspfa.model.slabs",
+    "LearnedSlab": "cuspfa.model.slabs",
     "Moments": "cuspfa.data.moments",
-    "Rotation": "cuspfa.rotation",
-    "Stream": "cuspfa.data.streams",
-    "Variational": "cuspfa.variational.method",
-    "compare": "cuspfa.posterior.comparison",
-    "how_many": "cuspfa.factor_count",
-    "load": "cuspfa.posterior.files",
-    "misfit": "cuspfa.data_misfit",
-    "rotate": "cuspfa.rotation",
-    "sensitivity": "cuspfa.prior_sensitivity",
-    "write_rows": "cuspfa.row_files",
+    "Rotation": "cuspfa.rotation.gpa",
+    "Stream": "cuspfa.data.out_of_core.stream",
+    "Variational": "cuspfa.inference.variational.settings",
+    "compare": "cuspfa.rotation.congruence",
+    "fit_anndata": "cuspfa.interop.anndata_",
+    "how_many": "cuspfa.diagnostics.n_factors",
+    "load": "cuspfa.io.posterior_format",
+    "misfit": "cuspfa.diagnostics.assumptions",
+    "rotate": "cuspfa.rotation.gpa",
+    "sensitivity": "cuspfa.diagnostics.prior_sensitivity",
+    "write_rows": "cuspfa.estimator.predict_to_file",
 }
 _MODULES = {
-    "adequacy": "cuspfa.posterior.adequacy",
-    "anndata": "cuspfa.anndata",
     "datasets": "cuspfa.datasets",
     "errors": "cuspfa.errors",
-    "plots": "cuspfa.plots",
-    "retention": "cuspfa.posterior.retention",
+    "fit_indices": "cuspfa.diagnostics.fit_indices",
+    "plots": "cuspfa.reporting.plots",
+    "retention": "cuspfa.diagnostics.retention",
 }
 
 __all__ = [
@@ -76,11 +76,11 @@ __all__ = [
     "Stream",
     "Variational",
     "__version__",
-    "adequacy",
-    "anndata",
     "compare",
     "datasets",
     "errors",
+    "fit_anndata",
+    "fit_indices",
     "how_many",
     "load",
     "misfit",

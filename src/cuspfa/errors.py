@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cuspfa._convergence import ConvergenceWarning as ConvergenceWarning
+    from cuspfa._utils.sklearn_compat import ConvergenceWarning as ConvergenceWarning
 
 
 class CuspError(Exception):
@@ -33,5 +33,5 @@ class CuspWarning(UserWarning):
 
 def __getattr__(name: str) -> Any:
     if name == "ConvergenceWarning":  # also one of scikit-learn's, which is slow to load
-        return import_module("cuspfa._convergence").ConvergenceWarning
+        return import_module("cuspfa._utils.sklearn_compat").ConvergenceWarning
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -24,9 +24,9 @@ from cuspfa import (
     Moments,
     Stream,
     Variational,
-    adequacy,
     compare,
     datasets,
+    fit_indices,
     how_many,
     load,
     misfit,
@@ -329,13 +329,13 @@ def door_matrices(table, rows, recipe):
     """Functions of a correlation matrix or loadings, given the table for one."""
     answers = 0
     for function in (
-        lambda: adequacy.kmo(table),
-        lambda: adequacy.bartlett(table, 50),
-        lambda: adequacy.cronbach_alpha(table),
+        lambda: fit_indices.kmo(table),
+        lambda: fit_indices.bartlett(table, 50),
+        lambda: fit_indices.cronbach_alpha(table),
         # Dozens of factors take seconds to rotate, which is right but not needed here.
         lambda: recipe.p > 6 or rotate(table, "varimax"),
         lambda: recipe.p > 6 or rotate(table, "oblimin"),
-        lambda: adequacy.determinacy(table, np.ones(max(recipe.p, 1))),
+        lambda: fit_indices.determinacy(table, np.ones(max(recipe.p, 1))),
         lambda: retention.minimum_average_partial(table),
         lambda: Moments.from_correlation(table, 30),
     ):
@@ -345,9 +345,9 @@ def door_matrices(table, rows, recipe):
     with np.errstate(all="ignore"):
         own = pd.DataFrame(rows).corr().to_numpy()
     for function in (
-        lambda: adequacy.kmo(own),
-        lambda: adequacy.bartlett(own, 50),
-        lambda: adequacy.cronbach_alpha(own),
+        lambda: fit_indices.kmo(own),
+        lambda: fit_indices.bartlett(own, 50),
+        lambda: fit_indices.cronbach_alpha(own),
         lambda: Moments.from_correlation(own, 30),
         lambda: retention.minimum_average_partial(own),
     ):

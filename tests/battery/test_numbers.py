@@ -8,7 +8,7 @@ import pytest
 import bridge
 from cuspfa import CuspFactorAnalysis, Moments, datasets
 from cuspfa.errors import CuspWarning
-from cuspfa.variational.bound import lower_bound
+from cuspfa.inference.variational.elbo import lower_bound
 from oracles import algorithm1 as oracle
 from oracles import many_digits
 

@@ -8,9 +8,9 @@ from scipy import sparse
 
 from cuspfa import CuspFactorAnalysis, CuspPrior, GaussianSlab, LearnedSlab, Moments
 from cuspfa.data import complete
-from cuspfa.data.arrays import GramMatrix, RowMatrix, SparseMatrix
 from cuspfa.data.complete import prepare_moments, prepare_rows
-from cuspfa.data.source import CompleteSource
+from cuspfa.data.in_memory import GramMatrix, RowMatrix, SparseMatrix
+from cuspfa.data.protocols import CompleteSource
 from cuspfa.errors import DataError
 
 

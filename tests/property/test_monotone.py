@@ -5,14 +5,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bridge
-from cuspfa.data.holes import HoleSource
-from cuspfa.data.patterns import HoleRows
-from cuspfa.prior import CuspPrior
-from cuspfa.slabs import GaussianSlab, InverseGammaSlab, LearnedSlab
-from cuspfa.variational.bound import lower_bound
-from cuspfa.variational.cycle import step_settle
-from cuspfa.variational.fit import CYCLE
-from cuspfa.variational.starts import draw_start
+from cuspfa.inference.variational.elbo import lower_bound
+from cuspfa.inference.variational.init import draw_start
+from cuspfa.inference.variational.run import CYCLE
+from cuspfa.inference.variational.steps import step_settle
+from cuspfa.missing.patterns import HoleRows
+from cuspfa.missing.source import HoleSource
+from cuspfa.model.prior import CuspPrior
+from cuspfa.model.slabs import GaussianSlab, InverseGammaSlab, LearnedSlab
 
 positive = st.floats(0.05, 20.0)
 

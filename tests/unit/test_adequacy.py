@@ -26,8 +26,7 @@ from scipy.optimize import minimize
 
 from bridge import pairwise_correlations
 from cuspfa import datasets
-from cuspfa.errors import DataError, InputError
-from cuspfa.posterior.adequacy import (
+from cuspfa.diagnostics.fit_indices import (
     bartlett,
     cronbach_alpha,
     determinacy,
@@ -37,6 +36,7 @@ from cuspfa.posterior.adequacy import (
     rmsea,
     srmr,
 )
+from cuspfa.errors import DataError, InputError
 
 ITEMS = datasets.load_bfi(subset="items").data
 ALL = pairwise_correlations(ITEMS)

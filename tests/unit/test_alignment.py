@@ -10,9 +10,9 @@ from scipy.linalg import orthogonal_procrustes
 
 from cuspfa import CuspFactorAnalysis, Rotation, datasets, rotate
 from cuspfa.errors import DataError, InputError
-from cuspfa.posterior.alignment import align_draws
-from cuspfa.posterior.axes import on_axes
 from cuspfa.posterior.draws import Draws
+from cuspfa.rotation.align import align_draws
+from cuspfa.rotation.axes import on_axes
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -102,8 +102,8 @@ def test_blocks_do_not_matter(posterior, draws, monkeypatch):
     whole = posterior.align("oblimin", draws=draws)
     rows = np.random.default_rng(0).normal(size=(7, 12))
     expected = whole.table(), whole.scores(rows), whole.variance_share
-    monkeypatch.setattr("cuspfa.posterior.aligned.CHUNK", 200)
-    monkeypatch.setattr("cuspfa.posterior.alignment.CHUNK", 200)
+    monkeypatch.setattr("cuspfa.rotation.aligned.CHUNK", 200)
+    monkeypatch.setattr("cuspfa.rotation.align.CHUNK", 200)
     parts = posterior.align("oblimin", draws=draws)
     # Each draw stops by itself, whatever others are turned with it.
     assert_allclose(parts.turns, whole.turns, atol=1e-12)

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-import cuspfa.anndata
+import cuspfa
 from cuspfa import CuspFactorAnalysis, datasets
 from cuspfa.errors import CuspWarning, DataError, InputError
 
@@ -26,7 +26,7 @@ def example(kind=np.asarray):
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix, sparse.csc_matrix])
 def test_scores_and_loadings_are_written(kind, tmp_path):
     adata = example(kind)
-    model = cuspfa.anndata.fit(adata)
+    model = cuspfa.fit_anndata(adata)
     dense = np.asarray(example().X)
     direct = CuspFactorAnalysis().fit(dense)
     assert_allclose(adata.obsm["X_cusp"], direct.transform(dense), atol=1e-6)
@@ -43,14 +43,14 @@ def test_scores_and_loadings_are_written(kind, tmp_path):
 def test_layer_mask_and_model():
     adata = example()
     model = CuspFactorAnalysis(standardize=False)
-    assert cuspfa.anndata.fit(adata, layer="log", mask_var="highly_variable", model=model) is model
+    assert cuspfa.fit_anndata(adata, layer="log", mask_var="highly_variable", model=model) is model
     part = np.asarray(adata.layers["log"])[:, :10]
     direct = CuspFactorAnalysis(standardize=False).fit(part)
     assert_allclose(adata.varm["cusp_loadings"][:10], direct.loadings_, atol=1e-8)
     assert np.all(adata.varm["cusp_loadings"][10:] == 0)
     assert_allclose(adata.obsm["X_cusp"], direct.transform(part), atol=1e-8)
     other = example()
-    cuspfa.anndata.fit(other, mask_var=np.arange(15) < 10)
+    cuspfa.fit_anndata(other, mask_var=np.arange(15) < 10)
     assert other.uns["cusp"]["params"]["mask_var"] == ""
 
 
@@ -58,7 +58,7 @@ def test_nothing_is_written_when_it_fails():
     adata = example()
     adata.X[:, 4] = 1.0
     with pytest.raises(DataError, match=r"column 'g4' \(index 4\) is constant"):
-        cuspfa.anndata.fit(adata)
+        cuspfa.fit_anndata(adata)
     assert not adata.obsm
     assert not adata.varm
     assert not adata.uns
@@ -76,48 +76,50 @@ def test_wrong_arguments(tmp_path):
         ({"model": "gibbs"}, "model must be a CuspFactorAnalysis"),
     ):
         with pytest.raises(InputError, match=message):
-            cuspfa.anndata.fit(adata, **settings)
+            cuspfa.fit_anndata(adata, **settings)
     with pytest.raises(InputError, match="adata must be an AnnData object. Got 'ndarray'"):
-        cuspfa.anndata.fit(np.ones((3, 3)))
+        cuspfa.fit_anndata(np.ones((3, 3)))
     for call in (CuspFactorAnalysis().fit, CuspFactorAnalysis().fit(adata.X).transform):
-        with pytest.raises(DataError, match="Got an AnnData object instead: use cuspfa.anndata"):
+        with pytest.raises(
+            DataError, match="Got an AnnData object instead: use cuspfa.fit_anndata"
+        ):
             call(adata)
     path = tmp_path / "cells.h5ad"
     adata.write_h5ad(path)
     backed = anndata.read_h5ad(path, backed="r")
     with pytest.raises(InputError, match="backed by a file"):
-        cuspfa.anndata.fit(backed)
+        cuspfa.fit_anndata(backed)
     backed.file.close()
 
 
 def test_a_mask_with_an_index_is_brought_into_order():
     adata, wanted = example(), pd.Series(np.arange(15) < 10, index=[f"g{j}" for j in range(15)])
-    cuspfa.anndata.fit(adata, mask_var=wanted[::-1])
+    cuspfa.fit_anndata(adata, mask_var=wanted[::-1])
     used = np.any(adata.varm["cusp_loadings"] != 0, axis=1)
     assert used.tolist() == wanted.tolist()
     assert used.tolist() != wanted[::-1].tolist()  # what its values alone would have said
     for other in (wanted.reset_index(drop=True), wanted[:14], wanted.rename({"g0": "g1"})):
         with pytest.raises(InputError, match=r"adata.var_names as its index.*mask_var.to_numpy"):
-            cuspfa.anndata.fit(adata, mask_var=other)
+            cuspfa.fit_anndata(adata, mask_var=other)
 
 
 def test_genes_of_the_same_name():
     adata = example()
     adata.var_names = ["g0", "g0", *adata.var_names[2:]]
     with pytest.raises(DataError, match="'g0' more than once: call adata.var_names_make_unique"):
-        cuspfa.anndata.fit(adata)
+        cuspfa.fit_anndata(adata)
     assert not adata.obsm
-    assert cuspfa.anndata.fit(adata, mask_var=np.arange(15) > 0).n_features_in_ == 14
+    assert cuspfa.fit_anndata(adata, mask_var=np.arange(15) > 0).n_features_in_ == 14
 
 
 def test_without_anndata_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "anndata", None)
     with pytest.raises(InputError, match=r"needs pip install 'cuspfa\[anndata\]'"):
-        cuspfa.anndata.fit(np.ones((3, 3)))
+        cuspfa.fit_anndata(np.ones((3, 3)))
 
 
 def test_warnings_point_at_the_call():
     adata, method = example(), cuspfa.Variational(max_factors=1)
     with pytest.warns(CuspWarning, match="max_factors") as caught:
-        cuspfa.anndata.fit(adata, model=CuspFactorAnalysis(method=method))
+        cuspfa.fit_anndata(adata, model=CuspFactorAnalysis(method=method))
     assert [one.filename for one in caught] == [__file__]

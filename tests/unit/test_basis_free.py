@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from cuspfa import CuspFactorAnalysis, CuspPrior, GaussianSlab, Gibbs, LearnedSlab, datasets
-from cuspfa._orthogonal import polar_factor, rotated_rows, symmetric_root
-from cuspfa.blocks import Loadings
-from cuspfa.variational.evidence import Evidence
-from cuspfa.variational.fit import Status
-from cuspfa.variational.method import _weights
-from cuspfa.variational.search import Point, Search
+from cuspfa._utils.linalg import polar_factor, rotated_rows, symmetric_root
+from cuspfa.inference.updates import Loadings
+from cuspfa.inference.variational.collapsed_bound import Evidence
+from cuspfa.inference.variational.run import Status
+from cuspfa.inference.variational.search import Point, Search
+from cuspfa.inference.variational.settings import _weights
 
 pytestmark = pytest.mark.filterwarnings("ignore::cuspfa.errors.CuspWarning")
 

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from cuspfa import __version__
-from cuspfa.cli.files import write_text
-from cuspfa.reproduce import reproduce
+from cuspfa.cli.outputs import write_text
+from cuspfa.papers.variational import reproduce
 
 
 def cuspfa(*words, python_code=None, **kwargs):
@@ -129,7 +129,8 @@ def test_the_whole_file_or_nothing(tmp_path, monkeypatch):
 
 def test_ctrl_c_says_so():
     code = (
-        "import sys\nfrom cuspfa import reproduce\nfrom cuspfa.cli.app import run\n"
+        "import sys\nfrom cuspfa.papers import variational as reproduce\n"
+        "from cuspfa.cli.app import run\n"
         "def press(**_): raise KeyboardInterrupt\n"
         "reproduce.reproduce = press\nsys.exit(run(['reproduce']))"
     )
@@ -140,7 +141,8 @@ def test_ctrl_c_says_so():
 
 def test_a_defect_is_told_from_a_mistake():
     code = (
-        "import sys\nfrom cuspfa import reproduce\nfrom cuspfa.cli.app import run\n"
+        "import sys\nfrom cuspfa.papers import variational as reproduce\n"
+        "from cuspfa.cli.app import run\n"
         "reproduce.reproduce = lambda **_: 1 / 0\nsys.exit(run(['reproduce']))"
     )
     done = cuspfa(python_code=code)

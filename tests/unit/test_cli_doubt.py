@@ -12,15 +12,15 @@ import pyarrow.parquet
 import pytest
 
 from cuspfa import CuspFactorAnalysis, datasets
-from cuspfa.cli import text
 from cuspfa.cli.app import run
-from cuspfa.cli.cells import parse_missing
-from cuspfa.cli.codes import codes_of, find_codes
-from cuspfa.cli.columns import choose
-from cuspfa.cli.read import Reading, read_table
+from cuspfa.data.screening.columns import choose
+from cuspfa.data.screening.missing_codes import codes_of, find_codes
+from cuspfa.data.tables import text
+from cuspfa.data.tables.cells import parse_missing
+from cuspfa.data.tables.reader import Reading, read_table
 from cuspfa.errors import DataError
-from cuspfa.posterior import summary
-from cuspfa.posterior.files import load
+from cuspfa.io.posterior_format import load
+from cuspfa.reporting import summary
 
 
 @pytest.fixture(params=["pyarrow", "csv"])
@@ -453,8 +453,8 @@ def test_what_is_wrong_is_told_before_the_cells_are_read(cuspfa, monkeypatch, wo
     def fail(*_):
         raise AssertionError
 
-    monkeypatch.setattr("cuspfa.cli.read.read_columns", fail)
-    monkeypatch.setattr("cuspfa.cli.read.column_of_arrow", fail)
+    monkeypatch.setattr("cuspfa.data.tables.reader.read_columns", fail)
+    monkeypatch.setattr("cuspfa.data.tables.reader.column_of_arrow", fail)
     code, _, err = cuspfa("fit", f"data.{kind}", *words)
     assert code == 2
     assert words[0] in err

@@ -23,10 +23,10 @@ from rich.cells import cell_len
 from cuspfa import CuspFactorAnalysis, Gibbs, datasets, load
 from cuspfa.cli import app as program
 from cuspfa.cli import progress as progress_module
-from cuspfa.cli import show
+from cuspfa.cli import terminal
 from cuspfa.cli.app import run
 from cuspfa.errors import CuspWarning
-from cuspfa.variational.search import Progress
+from cuspfa.inference.variational.search import Progress
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = "from cuspfa.cli import main; main()"
@@ -301,7 +301,7 @@ def test_variables_of_every_factor_are_shown():
     loadings = np.zeros((100, 2))
     loadings[:90, 0] = np.linspace(0.9, 0.5, 90)
     loadings[90:, 1] = 0.4
-    order = show.sort_variables(loadings, most=20)
+    order = terminal.sort_variables(loadings, most=20)
     assert not order.all
     assert order.rows.tolist() == [*range(10), *range(90, 100)]
 
@@ -449,7 +449,7 @@ def test_in_a_terminal_progress_is_shown_and_small_loadings_are_dimmed(plain_csv
     assert re.search(r"K = \d+, cycle \d+, bound -\d+", text)
     model = CuspFactorAnalysis(random_state=0).fit(answers())
     dim = re.findall(r"\x1b\[2m +(-?\d\.\d\d)\x1b\[0m", text)
-    assert len(dim) == np.sum(np.abs(model.loadings_) < show.SMALL) > 0
+    assert len(dim) == np.sum(np.abs(model.loadings_) < terminal.SMALL) > 0
     assert all(abs(float(value)) < 0.3 for value in dim)
 
 
@@ -832,7 +832,7 @@ def test_a_plot_that_fails_leaves_nothing(cuspfa, small_fit, monkeypatch):
 
 
 def test_the_kinds_of_plot_are_those_of_the_library(cuspfa, small_fit):
-    from cuspfa.plots import KINDS
+    from cuspfa.reporting.plots import KINDS
 
     code, out, _ = cuspfa("plot", "--help")
     assert code == 0

@@ -8,9 +8,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 import cuspfa
-from cuspfa import CuspFactorAnalysis, _remarks, datasets
-from cuspfa.cli import large
+from cuspfa import CuspFactorAnalysis, datasets
+from cuspfa.cli import block_input
 from cuspfa.cli.app import run
+from cuspfa.estimator import fit_warnings
 
 ITEMS = [f"item{j}" for j in range(8)]
 
@@ -67,8 +68,8 @@ def test_a_file_that_does_not_fit_is_read_by_blocks_without_being_told(
 ):
     path = tmp_path / "answers.csv"
     frame.to_csv(path, index=False)
-    assert not large.is_large(str(path), None)
-    monkeypatch.setattr(large, "COPIES", 10**9)
+    assert not block_input.is_large(str(path), None)
+    monkeypatch.setattr(block_input, "COPIES", 10**9)
     assert fit(path, "--factors", "2", "--columns", "1,item1,item2,item3,item4") == 0
     said = capsys.readouterr().out
     assert "by blocks: rows not counted yet, 5 columns" in " ".join(said.split())
@@ -142,7 +143,7 @@ def test_the_answer_outlives_a_file_that_is_gone_after_the_fit(
 
 
 def test_what_takes_long_is_told_by_blocks_too(frame, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(_remarks, "LONG", 0.0)
+    monkeypatch.setattr(fit_warnings, "LONG", 0.0)
     path = tmp_path / "answers.csv"
     frame[ITEMS].mask(frame[ITEMS] > 2).to_csv(path, index=False)
     for options in ([], ["--memory-limit", "1GB"]):

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cuspfa.cli import text
-from cuspfa.cli.cells import clean, unique_names
-from cuspfa.cli.columns import as_option, choose, parse_columns
-from cuspfa.cli.read import read_table
+from cuspfa.data.screening.columns import as_option, choose, parse_columns
+from cuspfa.data.tables import text
+from cuspfa.data.tables.cells import clean, unique_names
+from cuspfa.data.tables.reader import read_table
 from cuspfa.errors import DataError, InputError
 
 
@@ -291,7 +291,7 @@ def test_compressed_text(tmp_path):
 def test_without_pyarrow_it_says_what_to_install(tmp_path, monkeypatch):
     path = tmp_path / "table.parquet"
     pyarrow.parquet.write_table(arrow_table(), path)
-    monkeypatch.setattr("cuspfa._packages.optional", lambda module: None)
+    monkeypatch.setattr("cuspfa._utils.optional.optional", lambda module: None)
     with pytest.raises(InputError, match=r"needs pyarrow: pip install 'cuspfa\[files\]'"):
         read_table(str(path))
 

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 from cuspfa import CuspFactorAnalysis, Gibbs, Variational, datasets
-from cuspfa._remarks import rounded
 from cuspfa.data.complete import prepare_rows
 from cuspfa.errors import ConvergenceWarning, CuspWarning, InputError
-from cuspfa.prior import CuspPrior
-from cuspfa.variational import fit as fit_module
-from cuspfa.variational import method as method_module
-from cuspfa.variational import search as search_module
-from cuspfa.variational import weighing
-from cuspfa.variational.evidence import Evidence
-from cuspfa.variational.fit import Status
-from cuspfa.variational.search import OutOfTime, Point, Search
+from cuspfa.estimator.fit_warnings import rounded
+from cuspfa.inference.variational import model_selection
+from cuspfa.inference.variational import run as fit_module
+from cuspfa.inference.variational import search as search_module
+from cuspfa.inference.variational import settings as method_module
+from cuspfa.inference.variational.collapsed_bound import Evidence
+from cuspfa.inference.variational.run import Status
+from cuspfa.inference.variational.search import OutOfTime, Point, Search
+from cuspfa.model.prior import CuspPrior
 
 X = datasets.simulate(150, 8, 2, random_state=3).X
 OUT_OF_TIME = "out of time: stopped at max_time, with the best of what was tried by then"
@@ -252,8 +252,8 @@ def test_many_factors_are_chosen_by_the_bound(monkeypatch):
         return model, [one.evidence for one in model.search_ if not math.isnan(one.evidence)]
 
     assert len(evidences()[1]) > 0
-    monkeypatch.setattr(weighing, "_close_below", lambda search: True)
-    monkeypatch.setattr(weighing, "HEAVIEST", 1)
+    monkeypatch.setattr(model_selection, "_close_below", lambda search: True)
+    monkeypatch.setattr(model_selection, "HEAVIEST", 1)
     model, found = evidences()
     assert found == []
     best = max(model.search_, key=lambda entry: entry.lower_bound)

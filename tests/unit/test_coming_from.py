@@ -15,8 +15,8 @@ from cuspfa import (
     CuspPrior,
     GaussianSlab,
     Moments,
-    adequacy,
     datasets,
+    fit_indices,
     rotate,
 )
 from cuspfa.errors import CuspWarning
@@ -249,10 +249,10 @@ def test_minres_and_our_oblimin_give_what_psych_prints(beside):
     assert_printed(printed, np.sqrt(squared), 2)
     model = pattern @ phi @ pattern.T
     np.fill_diagonal(model, 1.0)
-    close = adequacy.rmsea(r, model, 2800, 5)
+    close = fit_indices.rmsea(r, model, 2800, 5)
     assert_said(PSYCH, "| χ² | {:.2f} |", close.statistic)
     assert_said(PSYCH, "| RMSEA | {:.3f} |", close.value)
-    assert_said(PSYCH, "| RMSR / SRMR | {:.2f} |", adequacy.srmr(r, model))
+    assert_said(PSYCH, "| RMSR / SRMR | {:.2f} |", fit_indices.srmr(r, model))
     # Negative controls: another criterion, and complete rows instead of pairwise correlations.
     for other in (rotate(minres_loadings(5, r), "geomin"), rotate(minres_loadings(5), "oblimin")):
         turned, _ = in_their_order(other.loadings, other.correlations, numbers[:, :5])
@@ -269,14 +269,14 @@ def test_our_rotated_columns_are_those_of_a_fresh_fit(beside):
     explained = pattern * (pattern @ phi)
     assert_printed(row(PSYCH, "SS loadings, cuspfa"), explained.sum(axis=0), 2)
     noise = 1 - explained.sum(axis=1)
-    determined = adequacy.determinacy(pattern, noise, factor_correlations=phi)
+    determined = fit_indices.determinacy(pattern, noise, factor_correlations=phi)
     assert_printed(row(PSYCH, "correlation of scores with factors, cuspfa"), determined, 2)
     assert_printed(row(PSYCH, "congruence, cuspfa with psych"), congruence(pattern, psych), 3)
     fit = model.posterior_.summary(n_draws=20).fit
     flat = model.posterior_.standard_loadings
     implied = flat @ flat.T
     np.fill_diagonal(implied, 1.0)
-    statistic = adequacy.rmsea(r, implied, 2800, 5).statistic
+    statistic = fit_indices.rmsea(r, implied, 2800, 5).statistic
     assert_said(PSYCH, "| χ² | 1808.94 | {:.2f} |", statistic)
     assert_said(PSYCH, "| RMSR / SRMR | 0.03 | {:.3f} |", fit.srmr)
     assert_said(PSYCH, "| RMSEA | 0.056 | {:.3f} |", fit.rmsea)

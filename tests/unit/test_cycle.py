@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 import bridge
-from cuspfa.variational.bound import lower_bound
-from cuspfa.variational.cycle import STEPS
+from cuspfa.inference.variational.elbo import lower_bound
+from cuspfa.inference.variational.steps import STEPS
 from oracles import algorithm1 as oracle
 
 SHAPES = [(30, 6, 7), (6, 15, 16), (40, 5, 3), (12, 4, 1), (9, 1, 2), (2, 3, 4)]

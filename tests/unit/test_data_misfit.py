@@ -12,8 +12,8 @@ from sklearn import config_context
 from sklearn.exceptions import NotFittedError
 
 from cuspfa import CuspFactorAnalysis, datasets
-from cuspfa import data_misfit as module
-from cuspfa.data_misfit import (
+from cuspfa.diagnostics import assumptions as module
+from cuspfa.diagnostics.assumptions import (
     Finding,
     doublets,
     misfit,

@@ -33,7 +33,7 @@ def test_bfi_full():
 
 
 def test_bfi_file_is_the_one_described():
-    content = (files("cuspfa") / "data_files" / "_bfi.csv.gz").read_bytes()
+    content = (files("cuspfa") / "datasets" / "_bfi.csv.gz").read_bytes()
     assert hashlib.sha256(gzip.decompress(content)).hexdigest() in load_bfi().DESCR
     assert content[4:8] == bytes(4)  # no time stamp
 

@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from cuspfa import CuspFactorAnalysis, Variational, datasets
-from cuspfa.data import away, distributed
+from cuspfa.data.out_of_core import dask_, load
 from cuspfa.errors import DataError
 
 pytest.importorskip("dask.array", reason="an extra")
@@ -48,9 +48,9 @@ def make(callback=None):
 
 
 @pytest.mark.parametrize("chunks", [(100, 8), (37, 3), (1500, 1), (1, 8)], ids=str)
-@pytest.mark.parametrize("small", [distributed.SMALL_CHUNK, 0], ids=["joined", "tree"])
+@pytest.mark.parametrize("small", [dask_.SMALL_CHUNK, 0], ids=["joined", "tree"])
 def test_any_chunks_of_tall_arrays_without_a_cluster(small, chunks, tall, monkeypatch):
-    monkeypatch.setattr(distributed, "SMALL_CHUNK", small)
+    monkeypatch.setattr(dask_, "SMALL_CHUNK", small)
     if chunks == (1, 8):
         tall = tall[:60]
     same(make().fit(dask.array.from_array(tall, chunks=chunks)), make().fit(tall))
@@ -71,9 +71,9 @@ def test_wide_arrays_without_a_cluster(wide, monkeypatch):
     reference = make().fit(wide)
     rows = dask.array.from_array(wide, chunks=(17, 100))
     same(make().fit(rows), reference)
-    view = distributed.DaskRows(rows)
+    view = dask_.DaskRows(rows)
     view.allowed = 16 * wide.size - 1  # no room for a copy: read in every cycle
-    brought = away.bring(view, scaling="columns", flat_mean=True)
+    brought = load.bring(view, scaling="columns", flat_mean=True)
     assert brought.prepared is not None
     w = np.random.default_rng(0).normal(size=(450, 3))
     y = (wide - wide.mean(axis=0)) / wide.std(axis=0, ddof=1)
@@ -85,10 +85,10 @@ def test_holes_and_bad_collections(tall):
     broken[77, 3] = np.nan
     rows = dask.array.from_array(broken, chunks=(50, 8))
     assert_allclose(make().fit(rows).mean_, make().fit(broken).mean_)
-    view = distributed.DaskRows(rows)
+    view = dask_.DaskRows(rows)
     view.allowed = 10_000
     with pytest.raises(DataError, match="X: column 3 has NaN in row 77.*all rows in memory"):
-        away.bring(view, scaling="columns", flat_mean=True)
+        load.bring(view, scaling="columns", flat_mean=True)
     broken[77, 3] = np.inf
     with pytest.raises(DataError, match="X: column 3 has infinity in row 77"):
         make().fit(dask.array.from_array(broken, chunks=(50, 8)))
@@ -134,13 +134,13 @@ class Spy:
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 def test_a_cluster_gives_the_same_fits_by_named_tasks(client, tall, wide, monkeypatch):
-    monkeypatch.setattr(distributed, "SMALL_CHUNK", 0)
+    monkeypatch.setattr(dask_, "SMALL_CHUNK", 0)
     same(make().fit(dask.array.from_array(tall, chunks=(100, 5))), make().fit(tall))
     rows = dask.array.from_array(wide, chunks=(17, 100))
     same(make().fit(rows), make().fit(wide))
-    view = distributed.DaskRows(rows)
-    prepared = away.bring(view, scaling="columns", flat_mean=True).prepared
-    assert isinstance(prepared.source._matrix, distributed.DistributedColumns)
+    view = dask_.DaskRows(rows)
+    prepared = load.bring(view, scaling="columns", flat_mean=True).prepared
+    assert isinstance(prepared.source._matrix, dask_.DistributedColumns)
     assert len(prepared.source._matrix.blocks) == 8
     tasks = ("sums", "merge", "columns", "standardised", "scores", "add", "cross")
     assert Spy(client).names() >= {f"cuspfa-{one}" for one in tasks}

@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from cuspfa import CuspPrior, GaussianSlab
-from cuspfa.blocks import Loadings, Noise
 from cuspfa.errors import InputError
+from cuspfa.inference.updates import Loadings, Noise
 from cuspfa.posterior.draws import Draws, correlation_mse
 from cuspfa.posterior.variational import ScoreLaw, VariationalPosterior
 

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from cuspfa import CuspFactorAnalysis, Gibbs, Moments, Stream, how_many, misfit, write_rows
 from cuspfa.cli.app import run
-from cuspfa.data_misfit import outlying_rows
+from cuspfa.diagnostics.assumptions import outlying_rows
 from cuspfa.errors import CuspWarning, DataError
 
 ROWS, COLUMNS = 60, 10
@@ -183,7 +183,7 @@ def test_new_rows_stay_one_for_one(rows: Any, alone: CuspFactorAnalysis, tmp_pat
 
 def test_anndata_keeps_its_cells(rows: Any) -> None:
     anndata = pytest.importorskip("anndata")
-    from cuspfa.anndata import fit
+    from cuspfa import fit_anndata as fit
 
     adata = anndata.AnnData(with_empty(rows, 7))
     with pytest.warns(CuspWarning, match="^7 rows"):

@@ -26,16 +26,16 @@ from cuspfa import (
     LearnedSlab,
     Moments,
     Variational,
-    _threads,
     datasets,
     sensitivity,
 )
-from cuspfa.blocks import Noise
+from cuspfa._utils import threads
 from cuspfa.errors import ConvergenceWarning, CuspWarning, DataError, InputError
-from cuspfa.posterior.axes import principal_axes
-from cuspfa.variational import search as search_module
-from cuspfa.variational import starts
-from cuspfa.variational.method import most_identified
+from cuspfa.inference.updates import Noise
+from cuspfa.inference.variational import init
+from cuspfa.inference.variational import search as search_module
+from cuspfa.inference.variational.settings import most_identified
+from cuspfa.rotation.axes import principal_axes
 from oracles import algorithm1 as oracle
 
 X = datasets.simulate(150, 8, 2, random_state=3).X
@@ -453,7 +453,7 @@ def test_ctrl_c_leaves_the_best_state_so_far():
 def test_ctrl_c_anywhere_after_the_first_run_keeps_something(monkeypatch, moment, settings):
     """Not only inside a cycle: here, when a new candidate is being set up."""
     calls = []
-    original = starts.state_at
+    original = init.state_at
 
     def press(*args, **kwargs):
         calls.append(1)
@@ -461,7 +461,7 @@ def test_ctrl_c_anywhere_after_the_first_run_keeps_something(monkeypatch, moment
             raise KeyboardInterrupt
         return original(*args, **kwargs)
 
-    monkeypatch.setattr(starts, "state_at", press)
+    monkeypatch.setattr(init, "state_at", press)
     monkeypatch.setattr(search_module, "state_at", press)
     model = CuspFactorAnalysis(method=Variational(**settings), random_state=0)
     with pytest.raises(KeyboardInterrupt):
@@ -487,9 +487,9 @@ def test_fits_in_threads_agree_and_leave_blas_as_it_was():
 def test_libraries_are_looked_for_once(monkeypatch):
     """To look took 4 ms, and the scores of a row a tenth of that."""
     looked = []
-    controller = _threads.ThreadpoolController
-    monkeypatch.setattr(_threads, "ThreadpoolController", lambda: looked.append(1) or controller())
-    _threads._libraries.cache_clear()
+    controller = threads.ThreadpoolController
+    monkeypatch.setattr(threads, "ThreadpoolController", lambda: looked.append(1) or controller())
+    threads._libraries.cache_clear()
     model = fit()
     for _ in range(3):
         model.transform(X[:1])
@@ -674,7 +674,7 @@ def test_text_is_a_path():
         ({"n_jobs": 0}, r"must be None, an int in the range \(-inf, -1\] or .* Got 0 instead"),
         ({"n_jobs": "a"}, "'n_jobs' parameter of"),
         ({"n_jobs": True}, "'n_jobs' .* must not be True or False. Got True instead"),
-        ({"prior": 5}, "must be an instance of 'cuspfa.prior.CuspPrior' or None. Got 5"),
+        ({"prior": 5}, "must be an instance of 'cuspfa.model.prior.CuspPrior' or None. Got 5"),
         ({"standardize": "yes"}, "'standardize' .* must be an instance of 'bool'"),
         ({"random_state": "bad"}, "'random_state' .* must be None, an int .* Got 'bad'"),
         ({"method": Variational(tol=0)}, "'tol' parameter of Variational must be a float in .* 0 "),

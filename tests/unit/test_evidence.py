@@ -9,9 +9,9 @@ import bridge
 from cuspfa import CuspFactorAnalysis, CuspPrior, GaussianSlab, InverseGammaSlab, Variational
 from cuspfa.data.complete import prepare_rows
 from cuspfa.datasets import load_bfi, simulate
-from cuspfa.variational import evidence as module
-from cuspfa.variational.evidence import evidence
-from cuspfa.variational.search import Search
+from cuspfa.inference.variational import collapsed_bound as module
+from cuspfa.inference.variational.collapsed_bound import evidence
+from cuspfa.inference.variational.search import Search
 
 
 def fitted(y, k, prior, *, scaling="none", flat=False):

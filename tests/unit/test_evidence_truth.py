@@ -13,9 +13,9 @@ import pytest
 from cuspfa import CuspPrior, GaussianSlab, InverseGammaSlab
 from cuspfa.data.complete import prepare_rows
 from cuspfa.datasets import load_bfi, simulate
-from cuspfa.variational.bridge import bennett, bridged_evidence, log_average_slab
-from cuspfa.variational.evidence import evidence
-from cuspfa.variational.search import Search
+from cuspfa.inference.variational.bridge_sampling import bennett, bridged_evidence, log_average_slab
+from cuspfa.inference.variational.collapsed_bound import evidence
+from cuspfa.inference.variational.search import Search
 from oracles import thermodynamic as oracle
 
 FIXED = CuspPrior(slab=GaussianSlab(1.0), noise_shape=1.0, noise_rate=0.3)

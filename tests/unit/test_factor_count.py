@@ -10,9 +10,9 @@ from scipy.sparse import csr_matrix
 from scipy.stats import multivariate_normal
 
 from cuspfa import CuspFactorAnalysis, Variational, datasets
-from cuspfa import factor_count as module
+from cuspfa.diagnostics import n_factors as module
+from cuspfa.diagnostics.n_factors import HeldOut, choose, compare, how_many
 from cuspfa.errors import DataError, InputError
-from cuspfa.factor_count import HeldOut, choose, compare, how_many
 
 QUICK = {"n_folds": 2, "n_splits": 3}
 TRUE = datasets.simulate(300, 9, 2, random_state=3).X

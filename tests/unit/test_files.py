@@ -31,12 +31,11 @@ from cuspfa import (
     __version__,
     datasets,
 )
-from cuspfa import _archive as archive
-from cuspfa.blocks import Loadings
-from cuspfa.data.arrays import RotatedRows
+from cuspfa.data.in_memory import RotatedRows
 from cuspfa.errors import CuspError, FileError, InputError
-from cuspfa.posterior import files, variational_files
-from cuspfa.posterior.files import load, load_scores
+from cuspfa.inference.updates import Loadings
+from cuspfa.io import archive, posterior_format, variational_entries
+from cuspfa.io.posterior_format import load, load_scores
 
 X = datasets.simulate(60, 6, 2, random_state=3).X * np.arange(1, 7) + 5.0
 NAMES = ["Größe, cm", 'the "second"', "心拍数", "a\nb\t\\", "", "\ud800 alone"]
@@ -355,14 +354,14 @@ def test_what_could_not_be_loaded_is_not_saved(tmp_path):
         with pytest.raises(InputError, match=message):
             replace(POSTERIOR, **({"rivals": ()} | values)).save(tmp_path / "fit")
     with pytest.raises(InputError, match="VariationalPosterior"):
-        files.save("posterior", tmp_path / "fit")
+        posterior_format.save("posterior", tmp_path / "fit")
     with pytest.raises(InputError, match="True or False"):
         POSTERIOR.save(tmp_path / "fit", statistics="no")
     assert not os.listdir(tmp_path)
 
 
 def test_a_file_that_would_be_too_large(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "LARGEST", 5000)
+    monkeypatch.setattr(posterior_format, "LARGEST", 5000)
     with pytest.raises(InputError, match="no more than 5,000"):
         POSTERIOR.save(tmp_path / "fit")
     assert not os.listdir(tmp_path)
@@ -458,13 +457,13 @@ def test_an_array_with_right_checksum_and_wrong_numbers(saved, tmp_path):
     members = unpacked(saved)
     wrong = [("center", np.nan), ("rivals/1/active", -0.1), ("active", 1.1)]
     signed = [
-        name for name in variational_files.POSITIVE if name != "counts"
+        name for name in variational_entries.POSITIVE if name != "counts"
     ]  # of data with holes alone
     wrong += [(name, number) for name in signed for number in (0.0, -1.0)]
-    wrong += [(name, -1e-3) for name in variational_files.NOT_NEGATIVE]
+    wrong += [(name, -1e-3) for name in variational_entries.NOT_NEGATIVE]
     for name, number in wrong:
         assert refused(with_number(members, name, number), tmp_path), name
-    for name in variational_files.NOT_NEGATIVE:  # zero may be there
+    for name in variational_entries.NOT_NEGATIVE:  # zero may be there
         assert read(with_number(members, name, 0.0), tmp_path).n_active == 2
 
 
@@ -479,8 +478,8 @@ def test_counts_of_data_with_holes_are_positive(tmp_path):
 
 def test_which_arrays_have_a_sign():
     """Written here once more, so that none is lost there."""
-    assert set(variational_files.POSITIVE) == {"scale", "noise_shape", "noise_rate", "counts"}
-    assert set(variational_files.NOT_NEGATIVE) == {
+    assert set(variational_entries.POSITIVE) == {"scale", "noise_shape", "noise_rate", "counts"}
+    assert set(variational_entries.NOT_NEGATIVE) == {
         "loadings_weights",
         "loadings_eigenvalues",
         "active",
@@ -833,7 +832,7 @@ def test_a_read_only_folder(tmp_path):
 def test_no_permission_is_said_before_any_work(tmp_path, monkeypatch):
     (tmp_path / "old").write_text("old")
     monkeypatch.setattr(os, "access", lambda *_: False)
-    monkeypatch.setattr(variational_files, "describe", None)
+    monkeypatch.setattr(variational_entries, "describe", None)
     with pytest.raises(InputError, match="no permission to write in"):
         POSTERIOR.save(tmp_path / "fit")
     with pytest.raises(InputError, match="no permission to write to .*old"):
@@ -891,7 +890,7 @@ def test_modes_and_links_are_kept(tmp_path):
 def test_another_process_draws_the_same(tmp_path):
     POSTERIOR.save(tmp_path / "fit")
     code = (
-        "import sys; from cuspfa.posterior.files import load;"
+        "import sys; from cuspfa.io.posterior_format import load;"
         "print(load(sys.argv[1]).draw(5, random_state=1).loadings.tobytes().hex())"
     )
     done = subprocess.run(

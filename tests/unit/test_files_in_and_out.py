@@ -17,9 +17,9 @@ import pytest
 
 import cuspfa
 from cuspfa import CuspFactorAnalysis, Gibbs, Moments, Stream, datasets, write_rows
-from cuspfa.cli import read as reading
 from cuspfa.cli.app import run
-from cuspfa.data import mapped, streams
+from cuspfa.data.out_of_core import mapped, stream
+from cuspfa.data.tables import reader as reading
 from cuspfa.errors import CuspWarning, DataError, InputError
 
 NAMES = [f"item{j}" for j in range(6)]
@@ -356,7 +356,7 @@ def test_numbers_too_large_are_our_error(
     data: Any = {"array": rows, "float32": Stream("rows.npy", dtype="float32")}.get(how, "rows.npy")
     call: Any = Moments.from_stream if how == "moments" else CuspFactorAnalysis(n_factors=1).fit
     if how == "map":
-        monkeypatch.setattr(streams, "MAP_SHARE", 0.0)
+        monkeypatch.setattr(stream, "MAP_SHARE", 0.0)
         monkeypatch.setattr(mapped, "NUMBERS", 200)
     if how == "dask":
         data = pytest.importorskip("dask.array", reason="an extra").from_array(rows, chunks=10)

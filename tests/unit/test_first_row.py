@@ -10,7 +10,7 @@ import pytest
 
 from cuspfa import CuspFactorAnalysis, Stream, datasets, write_rows
 from cuspfa.cli.app import run
-from cuspfa.cli.read import read_table
+from cuspfa.data.tables.reader import read_table
 from cuspfa.errors import CuspWarning
 
 BELOW = ["1.5,2.5,0.5", "2.5,NA,1.5", "3.5,4.5,.", "0.5,1.5,2.5"]

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import bridge
-from cuspfa.prior import CuspPrior
-from cuspfa.slabs import GaussianSlab
-from cuspfa.variational import fit
-from cuspfa.variational.bound import lower_bound
-from cuspfa.variational.fit import cycle
-from cuspfa.variational.starts import draw_start
+from cuspfa.inference.variational import run as run_module
+from cuspfa.inference.variational.elbo import lower_bound
+from cuspfa.inference.variational.init import draw_start
+from cuspfa.inference.variational.run import cycle
+from cuspfa.model.prior import CuspPrior
+from cuspfa.model.slabs import GaussianSlab
 
 PRIOR = CuspPrior.variational_paper()
 
@@ -24,9 +24,9 @@ def problem():
 
 def test_stops_when_the_bound_grows_by_less_than_tol(problem):
     source, start = problem
-    run = fit.run(start, source, PRIOR, tol=0.05, max_iter=1000)
+    run = run_module.run(start, source, PRIOR, tol=0.05, max_iter=1000)
     growth = np.diff(run.trace)
-    assert run.status is fit.Status.CONVERGED
+    assert run.status is run_module.Status.CONVERGED
     assert np.all(growth[:-1] >= 0.05)
     # The last cycle added less, and settling labels and sticks after it little.
     before, last = run.trace[-2], run.trace[-1]
@@ -37,11 +37,13 @@ def test_stops_when_the_bound_grows_by_less_than_tol(problem):
 
 def test_a_candidate_that_cannot_catch_up_is_given_up(problem):
     source, start = problem
-    whole = fit.run(start, source, PRIOR, tol=1e-6, max_iter=1000)
-    hopeless = fit.run(start, source, PRIOR, tol=1e-6, max_iter=1000, target=whole.total + 50)
-    assert hopeless.status is fit.Status.GIVEN_UP
+    whole = run_module.run(start, source, PRIOR, tol=1e-6, max_iter=1000)
+    hopeless = run_module.run(
+        start, source, PRIOR, tol=1e-6, max_iter=1000, target=whole.total + 50
+    )
+    assert hopeless.status is run_module.Status.GIVEN_UP
     assert hopeless.n_iter < whole.n_iter
-    hopeful = fit.run(start, source, PRIOR, tol=1e-6, max_iter=1000, target=whole.total - 1)
+    hopeful = run_module.run(start, source, PRIOR, tol=1e-6, max_iter=1000, target=whole.total - 1)
     assert hopeful.total == pytest.approx(whole.total, abs=1e-6)
 
 
@@ -55,28 +57,28 @@ def test_an_interrupt_keeps_the_best_state(problem, monkeypatch):
             raise KeyboardInterrupt
         return cycle(state, source, prior)
 
-    monkeypatch.setattr(fit, "cycle", interrupted)
-    run = fit.run(start, source, PRIOR, tol=1e-12, max_iter=100)
-    assert run.status is fit.Status.INTERRUPTED
+    monkeypatch.setattr(run_module, "cycle", interrupted)
+    run = run_module.run(start, source, PRIOR, tol=1e-12, max_iter=100)
+    assert run.status is run_module.Status.INTERRUPTED
     assert run.n_iter == 3
     assert run.total == lower_bound(run.state, source, PRIOR).total
 
 
 def test_a_tight_tolerance_ends_at_a_fixed_point(problem):
     source, start = problem
-    run = fit.run(start, source, PRIOR, tol=1e-9, max_iter=5000)
+    run = run_module.run(start, source, PRIOR, tol=1e-9, max_iter=5000)
     state = run.state
     for _ in range(100):
         state = cycle(state, source, PRIOR)
     assert lower_bound(state, source, PRIOR).total == pytest.approx(run.bound.total, abs=1e-6)
-    loose = fit.run(start, source, PRIOR, tol=0.5, max_iter=5000)
+    loose = run_module.run(start, source, PRIOR, tol=0.5, max_iter=5000)
     assert loose.bound.total < run.bound.total - 1e-3
 
 
 def test_stops_at_max_iter(problem):
     source, start = problem
-    run = fit.run(start, source, PRIOR, tol=1e-12, max_iter=3)
-    assert run.status is fit.Status.MAX_ITER
+    run = run_module.run(start, source, PRIOR, tol=1e-12, max_iter=3)
+    assert run.status is run_module.Status.MAX_ITER
     assert run.n_iter == 3
 
 
@@ -91,9 +93,9 @@ def test_a_cycle_that_lowers_the_bound_is_refused(problem, monkeypatch):
             return after
         return after._replace(noise=after.noise._replace(rate=2.0 * after.noise.rate))
 
-    monkeypatch.setattr(fit, "cycle", broken)
-    run = fit.run(start, source, PRIOR, tol=1e-12, max_iter=10)
-    assert run.status is fit.Status.BOUND_FELL
+    monkeypatch.setattr(run_module, "cycle", broken)
+    run = run_module.run(start, source, PRIOR, tol=1e-12, max_iter=10)
+    assert run.status is run_module.Status.BOUND_FELL
     assert run.n_iter == 2
     assert run.bound.total == lower_bound(run.state, source, PRIOR).total
 

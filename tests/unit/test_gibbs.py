@@ -21,12 +21,12 @@ from cuspfa import (
     Gibbs,
     InverseGammaSlab,
     LearnedSlab,
-    _remarks,
     datasets,
 )
+from cuspfa.diagnostics.mcmc import effective_size, r_hat, r_hat_text
 from cuspfa.errors import ConvergenceWarning, CuspWarning, FileError, InputError
-from cuspfa.gibbs.method import automatic_spike
-from cuspfa.posterior.convergence import effective_size, r_hat, r_hat_text
+from cuspfa.estimator import fit_warnings
+from cuspfa.inference.gibbs.settings import automatic_spike
 from cuspfa.posterior.sampled import Diagnostics
 from oracles import gibbs as oracle
 
@@ -369,7 +369,7 @@ def test_chains_that_have_not_met_are_a_warning(rows):
 
 def test_advice_keeps_the_other_settings():
     odd = Gibbs(n_draws=100, n_chains=3, burn_in=0, thin=1, callback=print)
-    said = _remarks._ending("chains have not met", odd)
+    said = fit_warnings._ending("chains have not met", odd)
     advice = eval(said.partition("method=")[2].removesuffix("."), {"Gibbs": Gibbs})
     assert advice.get_params() == {**odd.get_params(), "thin": 4, "callback": None}
 

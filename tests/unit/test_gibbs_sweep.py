@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cuspfa import CuspPrior, GaussianSlab, InverseGammaSlab, sweeps_holes
-from cuspfa.data.arrays import RotatedRows, RowMatrix
-from cuspfa.data.holes import HoleSource
-from cuspfa.data.patterns import HoleRows
-from cuspfa.gibbs import chain, columns
-from cuspfa.gibbs.chain import Model, State, sweep
-from cuspfa.gibbs.columns import Columns
-from cuspfa.sweeps import Chains, Scales
+from cuspfa import CuspPrior, GaussianSlab, InverseGammaSlab
+from cuspfa.data.in_memory import RotatedRows, RowMatrix
+from cuspfa.inference.gibbs import chain, labels
+from cuspfa.inference.gibbs.chain import Model, State, sweep
+from cuspfa.inference.gibbs.labels import Columns
+from cuspfa.inference.kernels import Chains, Scales
+from cuspfa.missing import kernels as missing_kernels
+from cuspfa.missing.patterns import HoleRows
+from cuspfa.missing.source import HoleSource
 
 SPIKE, H = 0.02, 4
 SLABS = {
@@ -182,7 +183,7 @@ def test_sweeps_leave_the_joint_law_with_holes_as_it_is(slab, turn_every):
 def test_holes_filled_without_the_factors_are_found_out(monkeypatch):
     def apart(data, loadings, noise, mean, rng):
         spread = noise + np.sum(loadings**2, axis=2)
-        return sweeps_holes.fill(data, 0.0 * loadings, spread, mean, rng)
+        return missing_kernels.fill(data, 0.0 * loadings, spread, mean, rng)
 
     monkeypatch.setattr(chain, "fill", apart)
     assert paired(SLABS["fixed"], 16, 4, 0, steps=4, part=0.4) > 4.5
@@ -229,10 +230,10 @@ BREAKS = {
 
 @pytest.mark.parametrize(("name", "broken"), BREAKS.values(), ids=BREAKS)
 def test_a_wrong_step_is_found_out(monkeypatch, name, broken):
-    monkeypatch.setattr(chain, name, broken(getattr(columns, name)))
+    monkeypatch.setattr(chain, name, broken(getattr(labels, name)))
     assert geweke(SLABS["inverse gamma"], 6, 3, turn_every=2) > 4.5
 
 
 def test_one_step_finds_a_wrong_step_too(monkeypatch):
-    monkeypatch.setattr(chain, "draw_labels", labels_one_off(columns.draw_labels))
+    monkeypatch.setattr(chain, "draw_labels", labels_one_off(labels.draw_labels))
     assert one_step(SLABS["inverse gamma"], 7, 4, 0, steps=6) < 1e-4

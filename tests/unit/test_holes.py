@@ -14,20 +14,20 @@ from cuspfa import (
     GaussianSlab,
     LearnedSlab,
     Variational,
-    _remarks,
     datasets,
 )
-from cuspfa._remarks import before_holes
-from cuspfa.data.arrays import GramMatrix
 from cuspfa.data.complete import prepare_rows
-from cuspfa.data.holes import HoleSource, prepare_holes
-from cuspfa.data.patterns import HoleRows
-from cuspfa.data.source import CompleteSource
+from cuspfa.data.in_memory import GramMatrix
+from cuspfa.data.protocols import CompleteSource
 from cuspfa.errors import CuspWarning
-from cuspfa.variational.bound import lower_bound
-from cuspfa.variational.cycle import step_loadings, step_noise, step_scores
-from cuspfa.variational.fit import cycle
-from cuspfa.variational.starts import draw_start
+from cuspfa.estimator import fit_warnings
+from cuspfa.estimator.fit_warnings import before_holes
+from cuspfa.inference.variational.elbo import lower_bound
+from cuspfa.inference.variational.init import draw_start
+from cuspfa.inference.variational.run import cycle
+from cuspfa.inference.variational.steps import step_loadings, step_noise, step_scores
+from cuspfa.missing.patterns import HoleRows
+from cuspfa.missing.source import HoleSource, prepare_holes
 from oracles import holes as oracle
 
 PRIORS = {
@@ -351,7 +351,7 @@ def test_a_long_fit_is_announced():
 
 
 def test_the_announcement_is_a_warning_before_the_fit(monkeypatch):
-    monkeypatch.setattr(_remarks, "SPEED", 1.0)
+    monkeypatch.setattr(fit_warnings, "SPEED", 1.0)
 
     def stop(*args, **settings):
         raise KeyboardInterrupt

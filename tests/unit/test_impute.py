@@ -23,8 +23,8 @@ from cuspfa import (
     misfit,
     sensitivity,
 )
-from cuspfa import _archive as archive
 from cuspfa.errors import CuspWarning, DataError, InputError
+from cuspfa.io import archive
 from oracles import holes as oracle
 
 SIMULATED = datasets.simulate(150, 7, 2, mean=2.0, random_state=3)

@@ -12,13 +12,13 @@ from scipy.stats import multivariate_normal
 
 import cuspfa
 from cuspfa import CuspFactorAnalysis, Gibbs
-from cuspfa.data import unrestricted as module
-from cuspfa.data.patterns import HoleRows
-from cuspfa.data.unrestricted import unrestricted
+from cuspfa.diagnostics.fit_indices import rmsea
+from cuspfa.diagnostics.fit_measures import predictive_p
 from cuspfa.errors import CuspWarning, FileError
-from cuspfa.posterior.adequacy import rmsea
-from cuspfa.posterior.file_entries import holes_in
-from cuspfa.posterior.measures import predictive_p
+from cuspfa.io.posterior_entries import holes_in
+from cuspfa.missing import saturated as module
+from cuspfa.missing.patterns import HoleRows
+from cuspfa.missing.saturated import unrestricted
 
 
 def simulated(n: int, p: int, k: int, missing: float, seed: int, size: float = 0.8) -> Any:

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from cuspfa import CuspFactorAnalysis, Moments, Stream, datasets, how_many
 from cuspfa.cli.app import run
-from cuspfa.data.matrices import kind_of_matrix
+from cuspfa.data.screening.matrix_input import kind_of_matrix
 from cuspfa.errors import DataError
 
 NAMES = [f"facet{j}" for j in range(30)]

@@ -17,10 +17,10 @@ from scipy.linalg import orthogonal_procrustes
 
 from cuspfa import CuspFactorAnalysis, datasets, plots
 from cuspfa.errors import InputError
-from cuspfa.plots._canvas import DIVERGING, colours, shown_names
-from cuspfa.plots._numbers import check_factors, grouped_order, make_draws
-from cuspfa.posterior.axes import principal_axes
-from cuspfa.posterior.labels import short
+from cuspfa.reporting.labels import short
+from cuspfa.reporting.plots._canvas import DIVERGING, colours, shown_names
+from cuspfa.reporting.plots._numbers import check_factors, grouped_order, make_draws
+from cuspfa.rotation.axes import principal_axes
 
 X = datasets.simulate(200, 10, 2, random_state=1).X
 LONG = "an item with a very long wording, of which only the end is its own, number "
@@ -151,7 +151,7 @@ def test_without_matplotlib_it_says_what_to_install(small, monkeypatch, kind):
 
 
 def test_import_needs_no_matplotlib():
-    code = "import sys, cuspfa.plots; sys.exit('matplotlib' in sys.modules)"
+    code = "import sys, cuspfa.reporting.plots; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -434,9 +434,9 @@ def test_the_same_figure_every_time_and_fewer_draws_of_very_many_loadings(small,
     first, second = (segments(plots.plot_communality(small)) for _ in range(2))
     assert_array_equal(first, second)
     assert len(make_draws(small, None, None, 0)) == 1000
-    monkeypatch.setattr("cuspfa.plots._numbers.NUMBERS", 20 * 300)
+    monkeypatch.setattr("cuspfa.reporting.plots._numbers.NUMBERS", 20 * 300)
     assert len(make_draws(small, None, None, 0)) == 300
-    monkeypatch.setattr("cuspfa.plots._numbers.NUMBERS", 1)
+    monkeypatch.setattr("cuspfa.reporting.plots._numbers.NUMBERS", 1)
     assert len(make_draws(small, None, None, 0)) == 200
     assert len(make_draws(small, None, 1500, 0)) == 1500
 
@@ -478,7 +478,7 @@ def test_correlations_that_are_not_kept_are_said_to_be(small):
 
 
 def test_of_very_many_variables_some_are_drawn(posteriors, monkeypatch):
-    monkeypatch.setattr("cuspfa.plots.maps.WIDEST", 300)
+    monkeypatch.setattr("cuspfa.reporting.plots.maps.WIDEST", 300)
     sample, fitted, _ = plots.plot_correlation(posteriors["1000"])
     assert fitted.images[0].get_array().shape == (250, 250)
     assert fitted.get_title() == "fitted, every 4th of 1000 variables"

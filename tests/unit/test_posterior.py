@@ -20,12 +20,12 @@ from cuspfa import (
     Moments,
     datasets,
 )
+from cuspfa.diagnostics.fit_measures import predictive_p
 from cuspfa.errors import CuspWarning, InputError
+from cuspfa.inference.variational.search import PARSIMONY
 from cuspfa.posterior import base
-from cuspfa.posterior.measures import predictive_p
-from cuspfa.posterior.record import SearchEntry
-from cuspfa.posterior.summary import ODDS, headline
-from cuspfa.variational.search import PARSIMONY
+from cuspfa.posterior.fit_info import SearchEntry
+from cuspfa.reporting.summary import ODDS, headline
 
 DATA = datasets.simulate(120, 9, 2, random_state=4).X * np.arange(1, 10) + 5.0
 NAMES = list("abcdefghi")

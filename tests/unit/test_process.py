@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from cuspfa.errors import InputError
-from cuspfa.process import (
+from cuspfa.model.process import (
     CumulativeShrinkage,
     Sticks,
     expected_log_weights,

@@ -24,10 +24,10 @@ from cuspfa.cli.app import run
 from cuspfa.errors import CuspWarning, FileError, InputError
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.sampled import SampledPosterior
-from cuspfa.report import content as contents
-from cuspfa.report import page, words
-from cuspfa.report.matrices import picture
-from cuspfa.report.svg import short, ticks
+from cuspfa.reporting.html import content as contents
+from cuspfa.reporting.html import narrative, page
+from cuspfa.reporting.html.matrices import picture
+from cuspfa.reporting.html.svg import short, ticks
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -431,20 +431,20 @@ def case(k=3, large=3, numbers=(3, 3), weights=((3, 1.0),), rotation=None, asked
 
 
 def test_words_of_the_answer():
-    assert words.answer(case(3, 3)) == "All of them explain more than 3 % of the variance each."
-    assert words.answer(case(3, 1)).startswith("1 of them explains more")
-    assert words.answer(case(3, 0)).startswith("None of them explains")
-    assert words.answer(case(3, 2, rotation="x")).startswith("On principal axes 2 of them")
-    assert "No correlation" in words.answer(case(0, 0))
-    assert words.answer(case(0, 0, asked=True)).startswith("Their number was given")
-    assert words.sureness(case(asked=True))[0] == "given"
-    assert words.sureness(case()) == ("–", "No other number of factors was tried.")
-    assert words.agreement(case(numbers=(3, 3, 3))) == "All 3 rules say 3."
-    assert "from 3 to 5" in words.agreement(case(5, 3, (5, 3)))
-    assert "small factors are real" in words.agreement(case(5, 3, (5, 3)))
-    assert "fewer than others" in words.agreement(case(3, 3, (3, 6)))
-    assert words.sureness(case(weights=((3, 0.8), (4, 0.2))))[0] == "0.80"
-    assert "0.20 for 4" in words.sureness(case(weights=((3, 0.8), (4, 0.2))))[1]
+    assert narrative.answer(case(3, 3)) == "All of them explain more than 3 % of the variance each."
+    assert narrative.answer(case(3, 1)).startswith("1 of them explains more")
+    assert narrative.answer(case(3, 0)).startswith("None of them explains")
+    assert narrative.answer(case(3, 2, rotation="x")).startswith("On principal axes 2 of them")
+    assert "No correlation" in narrative.answer(case(0, 0))
+    assert narrative.answer(case(0, 0, asked=True)).startswith("Their number was given")
+    assert narrative.sureness(case(asked=True))[0] == "given"
+    assert narrative.sureness(case()) == ("–", "No other number of factors was tried.")
+    assert narrative.agreement(case(numbers=(3, 3, 3))) == "All 3 rules say 3."
+    assert "from 3 to 5" in narrative.agreement(case(5, 3, (5, 3)))
+    assert "small factors are real" in narrative.agreement(case(5, 3, (5, 3)))
+    assert "fewer than others" in narrative.agreement(case(3, 3, (3, 6)))
+    assert narrative.sureness(case(weights=((3, 0.8), (4, 0.2))))[0] == "0.80"
+    assert "0.20 for 4" in narrative.sureness(case(weights=((3, 0.8), (4, 0.2))))[1]
 
 
 def test_an_unfinished_fit_is_told_once(tmp_path):
@@ -521,7 +521,7 @@ def test_bad_arguments(posteriors, tmp_path):
 
 
 def test_without_jinja_it_says_what_to_install(posteriors, tmp_path, monkeypatch):
-    monkeypatch.delitem(sys.modules, "cuspfa.report.page")
+    monkeypatch.delitem(sys.modules, "cuspfa.reporting.html.page")
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(ImportError, match=r"pip install 'cuspfa\[app\]'"):
         posteriors["one"].report(tmp_path / "report.html")
@@ -538,16 +538,16 @@ def test_where_a_fit_came_from_is_saved_with_it(posteriors, tmp_path):
     "change", [{"python": 3}, {"settings": [["a"]]}, {"warnings": "none"}, {"more": ""}]
 )
 def test_a_changed_origin_is_refused(posteriors, change):
-    from cuspfa.posterior import files
+    from cuspfa.io import posterior_format
 
-    content, _ = files.variational_files.describe(posteriors["one"], True)
+    content, _ = posterior_format.variational_entries.describe(posteriors["one"], True)
     text = json.dumps(content)
-    assert files._decode(text.encode())["origin"] == posteriors["one"].origin
+    assert posterior_format._decode(text.encode())["origin"] == posteriors["one"].origin
     content["origin"] |= change
     with pytest.raises(FileError, match="is damaged"):
-        files._decode(json.dumps(content).encode())
+        posterior_format._decode(json.dumps(content).encode())
     del content["origin"]  # as files were before
-    assert files._decode(json.dumps(content).encode())["origin"] is None
+    assert posterior_format._decode(json.dumps(content).encode())["origin"] is None
 
 
 # --- pictures ---

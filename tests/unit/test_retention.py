@@ -17,14 +17,14 @@ from scipy.optimize import minimize
 
 from bridge import pairwise_correlations
 from cuspfa import datasets
-from cuspfa.errors import InputError
-from cuspfa.posterior import retention
-from cuspfa.posterior.retention import (
+from cuspfa.diagnostics import retention
+from cuspfa.diagnostics.retention import (
     congruence,
     match_factors,
     minimum_average_partial,
     parallel_analysis,
 )
+from cuspfa.errors import InputError
 
 ITEMS = datasets.load_bfi(subset="items").data
 ROWS = ITEMS[~np.isnan(ITEMS).any(axis=1)]

@@ -13,8 +13,8 @@ from sklearn.base import clone
 from cuspfa import (
     CuspFactorAnalysis,
     Rotation,
-    adequacy,
     datasets,
+    fit_indices,
     how_many,
     load,
     misfit,
@@ -161,12 +161,12 @@ def test_determinacy_of_correlated_factors(model):
     noise = 1 - np.sum(pattern * model.structure_, axis=1)
     omega = pattern @ phi @ pattern.T + np.diag(noise)
     literal = np.sqrt(np.diag(model.structure_.T @ np.linalg.solve(omega, model.structure_)))
-    found = adequacy.determinacy(pattern, noise, factor_correlations=phi)
+    found = fit_indices.determinacy(pattern, noise, factor_correlations=phi)
     assert_allclose(found, literal, rtol=1e-9)
     if model.rotation != "varimax":
-        assert np.abs(adequacy.determinacy(pattern, noise) - literal).max() > 1e-3
+        assert np.abs(fit_indices.determinacy(pattern, noise) - literal).max() > 1e-3
     with pytest.raises(InputError, match="factor_correlations must be of 3 factors"):
-        adequacy.determinacy(pattern, noise, factor_correlations=np.eye(2))
+        fit_indices.determinacy(pattern, noise, factor_correlations=np.eye(2))
 
 
 def test_summary_and_json_are_of_the_rotated_factors(model):
@@ -202,20 +202,22 @@ def test_a_saved_fit_keeps_its_axes(rotation, tmp_path):
 
 
 def test_files_from_before_there_were_rotations(tmp_path):
-    from cuspfa import _archive as archive
-    from cuspfa.posterior import files
+    from cuspfa.io import archive, posterior_format
 
     fit(None).posterior_.save(tmp_path / "fit.cusp")
-    content, arrays = files._read(tmp_path / "fit.cusp")
+    content, arrays = posterior_format._read(tmp_path / "fit.cusp")
     assert content["rotation"] is None
     plain_text = json.loads(
-        json.dumps(files.variational_files.describe(fit(None).posterior_, True)[0], allow_nan=False)
+        json.dumps(
+            posterior_format.variational_entries.describe(fit(None).posterior_, True)[0],
+            allow_nan=False,
+        )
     )
     del plain_text["rotation"]
-    assert files._decode(json.dumps(plain_text).encode())["rotation"] is None
+    assert posterior_format._decode(json.dumps(plain_text).encode())["rotation"] is None
     plain_text["rotation"] = {"method": "infomax"}
     with pytest.raises(FileError, match="damaged"):
-        files._decode(json.dumps(plain_text).encode())
+        posterior_format._decode(json.dumps(plain_text).encode())
     assert archive.CONTENT == "fit.json"
     assert arrays
 

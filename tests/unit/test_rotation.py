@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cuspfa.criteria import Geomin, Quartic, Target
 from cuspfa.errors import DataError, InputError
-from cuspfa.rotation import METHODS, Rotation, rotate, rotate_stack
+from cuspfa.rotation.criteria import Geomin, Quartic, Target
+from cuspfa.rotation.gpa import METHODS, Rotation, rotate, rotate_stack
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # what it imports is not ours to judge

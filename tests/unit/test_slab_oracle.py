@@ -5,14 +5,14 @@ import pytest
 from numpy.testing import assert_allclose
 
 import bridge
-from cuspfa.data.arrays import GramMatrix, RowMatrix
-from cuspfa.data.source import CompleteSource
-from cuspfa.prior import CuspPrior
-from cuspfa.slabs import GaussianSlab, InverseGammaSlab, LearnedSlab
-from cuspfa.variational.bound import lower_bound
-from cuspfa.variational.cycle import STEPS, State, Tail
-from cuspfa.variational.fit import run
-from cuspfa.variational.starts import state_at
+from cuspfa.data.in_memory import GramMatrix, RowMatrix
+from cuspfa.data.protocols import CompleteSource
+from cuspfa.inference.variational.elbo import lower_bound
+from cuspfa.inference.variational.init import state_at
+from cuspfa.inference.variational.run import run
+from cuspfa.inference.variational.steps import STEPS, State, Tail
+from cuspfa.model.prior import CuspPrior
+from cuspfa.model.slabs import GaussianSlab, InverseGammaSlab, LearnedSlab
 from oracles import algorithm1
 from oracles import slabs as oracle
 

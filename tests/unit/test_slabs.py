@@ -9,13 +9,13 @@ import bridge
 from cuspfa import CuspFactorAnalysis
 from cuspfa.datasets import simulate
 from cuspfa.errors import CuspWarning, InputError
-from cuspfa.prior import CuspPrior
-from cuspfa.slabs import GaussianSlab, InverseGammaSlab, LearnedSlab
-from cuspfa.variational import cycle
-from cuspfa.variational.bound import lower_bound
-from cuspfa.variational.expand import step_expand
-from cuspfa.variational.fit import CYCLE
-from cuspfa.variational.starts import draw_start
+from cuspfa.inference.variational import steps
+from cuspfa.inference.variational.elbo import lower_bound
+from cuspfa.inference.variational.init import draw_start
+from cuspfa.inference.variational.px_step import step_expand
+from cuspfa.inference.variational.run import CYCLE
+from cuspfa.model.prior import CuspPrior
+from cuspfa.model.slabs import GaussianSlab, InverseGammaSlab, LearnedSlab
 
 SLABS = {
     "gaussian": GaussianSlab(0.7),
@@ -177,7 +177,7 @@ def test_expansion_waits_until_labels_are_certain():
     prior = CuspPrior(slab=GaussianSlab(1.0), spike=1e-6)
     doubtful = state._replace(labels=state.labels._replace(active=np.array([1.0, 1.0, 0.9])))
     assert step_expand(doubtful, source, prior) is doubtful
-    assert cycle.step_slab(state, source, prior).slab == GaussianSlab(1.0)
+    assert steps.step_slab(state, source, prior).slab == GaussianSlab(1.0)
 
 
 def test_a_plugged_in_variance_survives_a_dying_factor():

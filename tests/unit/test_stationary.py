@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 import bridge
-from cuspfa.process import expected_log_weights, update_labels
-from cuspfa.variational.bound import lower_bound
-from cuspfa.variational.cycle import (
+from cuspfa.inference.variational.elbo import lower_bound
+from cuspfa.inference.variational.steps import (
     slab_log_odds,
     step_labels,
     step_loadings,
@@ -14,6 +13,7 @@ from cuspfa.variational.cycle import (
     step_scores,
     step_sticks,
 )
+from cuspfa.model.process import expected_log_weights, update_labels
 from oracles import algorithm1 as oracle
 
 SHAPES = [(25, 5, 6), (5, 9, 4)]

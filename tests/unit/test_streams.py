@@ -20,7 +20,8 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from cuspfa import CuspFactorAnalysis, Moments, Stream, datasets, write_rows
-from cuspfa.data import batches, mapped, memory, streams
+from cuspfa.data.out_of_core import mapped, memory, readers
+from cuspfa.data.out_of_core import stream as stream_module
 from cuspfa.data.sums import Sums
 from cuspfa.errors import DataError, FileError, InputError
 
@@ -202,7 +203,7 @@ def wide():
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("kind", ["float64", "float32", "far"])
 def test_wide_rows_stay_in_their_file(order, kind, wide, tmp_path, monkeypatch):
-    monkeypatch.setattr(streams, "MAP_SHARE", 0.0)
+    monkeypatch.setattr(stream_module, "MAP_SHARE", 0.0)
     monkeypatch.setattr(mapped, "NUMBERS", 3001)
     given_rows = wide + 1e5 if kind == "far" else wide.astype(kind)
     np.save(tmp_path / "wide.npy", np.asarray(given_rows, order=order))
@@ -248,9 +249,9 @@ def test_wide_rows_of_other_files_are_held(wide, tmp_path):
 def test_a_large_memory_map_is_read_by_blocks_and_a_small_one_is_not(rows, tmp_path, monkeypatch):
     path = write(".npy", rows, tmp_path / "rows.npy")
     opened = np.load(path, mmap_mode="r")
-    assert not batches.is_out_of_core(opened)
-    monkeypatch.setattr(batches, "SMALL", 1000)
-    assert batches.is_out_of_core(opened)
+    assert not readers.is_out_of_core(opened)
+    monkeypatch.setattr(readers, "SMALL", 1000)
+    assert readers.is_out_of_core(opened)
     assert CuspFactorAnalysis(n_factors=2).fit(opened).n_factors_ == 2
 
 

@@ -6,9 +6,9 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from cuspfa import CuspPrior, GaussianSlab, InverseGammaSlab, datasets
-from cuspfa import sweeps as module
-from cuspfa.data.arrays import GramMatrix, RotatedRows, RowMatrix
-from cuspfa.sweeps import Chains, Scales, sweep
+from cuspfa.data.in_memory import GramMatrix, RotatedRows, RowMatrix
+from cuspfa.inference import kernels as module
+from cuspfa.inference.kernels import Chains, Scales, sweep
 
 PRIOR = CuspPrior(noise_shape=4.0, noise_rate=2.0)
 SLABS = {

@@ -6,10 +6,10 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from cuspfa import CuspFactorAnalysis, CuspPrior, InverseGammaSlab, datasets
-from cuspfa import sweeps_holes as module
-from cuspfa.data.patterns import HoleRows
-from cuspfa.sweeps import Chains, Scales
-from cuspfa.sweeps_holes import FilledChains, RowsInMemory, draw_scores, sweep_filled
+from cuspfa.inference.kernels import Chains, Scales
+from cuspfa.missing import kernels as module
+from cuspfa.missing.kernels import FilledChains, RowsInMemory, draw_scores, sweep_filled
+from cuspfa.missing.patterns import HoleRows
 
 PRIOR = CuspPrior(noise_shape=4.0, noise_rate=2.0)
 SLAB = InverseGammaSlab(3.0, 1.5)

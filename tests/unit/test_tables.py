@@ -13,8 +13,8 @@ from scipy import sparse
 
 from cuspfa import CuspFactorAnalysis, Moments, datasets
 from cuspfa.data import frames
-from cuspfa.data.checks import Table, check_rows
-from cuspfa.data.rare import nearly_constant
+from cuspfa.data.screening.near_constant import nearly_constant
+from cuspfa.data.validate import Table, check_rows
 from cuspfa.errors import CuspWarning, DataError
 
 X = datasets.simulate(150, 8, 2, random_state=3).X

@@ -24,7 +24,7 @@ from cuspfa import __version__
 from cuspfa.cli.console import Terminal
 
 if TYPE_CHECKING:
-    from cuspfa.cli.read import Reading
+    from cuspfa.data.tables.reader import Reading
 
 app = App(
     name="cuspfa",
@@ -85,7 +85,7 @@ Missing = Annotated[
 
 
 def _reading(header: bool | None, decimal: str | None, missing: list[str] | None) -> Reading:
-    from cuspfa.cli.read import Reading
+    from cuspfa.data.tables.reader import Reading
 
     sign = {None: None, "point": ".", "comma": ","}[decimal]
     return Reading(header, sign, tuple(missing or ()))
@@ -213,8 +213,8 @@ def fit(
 
     Example: cuspfa fit answers.csv --exclude age,sex -o answers.cusp
     """
-    from cuspfa.cli.fit import Request
-    from cuspfa.cli.fit import fit as run_fit
+    from cuspfa.cli.commands.fit import Request
+    from cuspfa.cli.commands.fit import fit as run_fit
 
     run_fit(
         Request(
@@ -258,7 +258,7 @@ def scores(
 
     Example: cuspfa scores answers.cusp answers.csv --id person -o scores.csv
     """
-    from cuspfa.cli.scores import write_scores
+    from cuspfa.cli.commands.scores import write_scores
 
     how = _reading(header, decimal, missing)
     write_scores(fit, str(data), output=output, id_column=id, how=how)
@@ -297,7 +297,7 @@ def impute(
 
     Example: cuspfa impute answers.cusp answers.csv --draws 20 -o filled.csv
     """
-    from cuspfa.cli.impute import write_imputed
+    from cuspfa.cli.commands.impute import write_imputed
 
     how = _reading(header, decimal, missing)
     write_imputed(
@@ -311,7 +311,7 @@ def info(fit: Fit, /) -> None:
 
     Example: cuspfa info answers.cusp
     """
-    from cuspfa.cli.info import print_info
+    from cuspfa.cli.commands.info import print_info
 
     print_info(fit)
 
@@ -338,7 +338,7 @@ def report(
 
     Example: cuspfa report answers.cusp -o report.html
     """
-    from cuspfa.cli.report import write
+    from cuspfa.cli.commands.report import write
 
     write(fit, output, title=title, scores=scores)
 
@@ -357,7 +357,7 @@ def plot(
 
     Example: cuspfa plot answers.cusp loadings -o loadings.png
     """
-    from cuspfa.cli.plot import draw
+    from cuspfa.cli.commands.plot import draw
 
     draw(fit, kind, output)
 
@@ -402,7 +402,7 @@ def reproduce(
 
     Example: cuspfa reproduce --seed 1 --json table.json
     """
-    from cuspfa.cli.reproduce import print_simulations, print_table
+    from cuspfa.cli.commands.reproduce import print_simulations, print_table
 
     if simulations:
         print_simulations(seed=seed, quick=quick, json_path=json)
@@ -435,7 +435,7 @@ def run(arguments: list[str]) -> int:
         if isinstance(error, OSError) and error.errno == ENOSPC and error.filename is None:
             said = f"standard output: {said}"  # files are named where they are written
         if isinstance(error, CycloptsError):
-            from cuspfa.cli.mistakes import in_our_words
+            from cuspfa.cli.usage_errors import in_our_words
 
             said = in_our_words(error, app, arguments)
         error_console.print("cuspfa:", said, markup=False)

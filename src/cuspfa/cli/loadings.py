@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
-from cuspfa._whole_file import check_writable
-from cuspfa.cli.files import check_not_the_input, write_text
-from cuspfa.cli.scores import TABS, TEXTS, separator_of
-from cuspfa.data.written import not_a_formula
+from cuspfa.cli.commands.scores import TABS, TEXTS, separator_of
+from cuspfa.cli.outputs import check_not_the_input, write_text
+from cuspfa.data.tables.text_format import not_a_formula
 from cuspfa.errors import InputError
+from cuspfa.io.atomic import check_writable
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.draws import Draws
-from cuspfa.posterior.summary import column_names
+from cuspfa.reporting.summary import column_names
 
 
 def check_loadings(path: Path, data: str) -> None:

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from cuspfa._remarks import MUCH, rounded
 from cuspfa.cli.console import Terminal
-from cuspfa.data.streams import Progress as Read
-from cuspfa.gibbs.chain import GibbsProgress
-from cuspfa.variational.search import LARGE
-from cuspfa.variational.search import Progress as At
+from cuspfa.data.out_of_core.stream import Progress as Read
+from cuspfa.estimator.fit_warnings import MUCH, rounded
+from cuspfa.inference.gibbs.chain import GibbsProgress
+from cuspfa.inference.variational.search import LARGE
+from cuspfa.inference.variational.search import Progress as At
 
 FIRST = 10.0
 """Seconds of work before a log hears of it; most fits are done by then."""

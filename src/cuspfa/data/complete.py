@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from cuspfa._types import Array
-from cuspfa.data.arrays import GramMatrix, RowMatrix, SparseMatrix, row_blocks
+from cuspfa._typing import Array
+from cuspfa.data.in_memory import GramMatrix, RowMatrix, SparseMatrix, row_blocks
 from cuspfa.data.moments import Moments
-from cuspfa.data.source import CompleteMatrix, CompleteSource, DataSource
+from cuspfa.data.protocols import CompleteMatrix, CompleteSource, DataSource
 from cuspfa.errors import DataError
 
 SMALL_GRAM = 1500

@@ -8,7 +8,7 @@ from typing import Any
 import narwhals.stable.v1 as nw
 import numpy as np
 
-from cuspfa._types import Array
+from cuspfa._typing import Array
 from cuspfa.data.names import column_label
 from cuspfa.errors import DataError
 

@@ -10,14 +10,14 @@ from typing import Any, Self
 import numpy as np
 from scipy.sparse import issparse
 
-from cuspfa._checks import must_be, whole
-from cuspfa._types import Array
-from cuspfa._warn import warn
-from cuspfa.data import moment_files
-from cuspfa.data.arrays import row_blocks
-from cuspfa.data.checks import check_rows, left_out
+from cuspfa._typing import Array
+from cuspfa._utils.arguments import must_be, whole
+from cuspfa._utils.warn import warn
+from cuspfa.data.in_memory import row_blocks
 from cuspfa.data.sums import Sums
+from cuspfa.data.validate import check_rows, left_out
 from cuspfa.errors import DataError
+from cuspfa.io import moments_format
 
 LARGEST_CHECKED = 2000
 """Columns up to which all eigenvalues of given moments are looked at."""
@@ -154,7 +154,7 @@ class Moments:
         >>> Moments.from_stream(rng.normal(size=(1000, 3)) for _ in range(5)).n
         5000
         """
-        from cuspfa.data.streams import as_stream, summed_up  # which need Moments
+        from cuspfa.data.out_of_core.stream import as_stream, summed_up  # which need Moments
 
         return summed_up(as_stream(data))
 
@@ -226,12 +226,12 @@ class Moments:
         >>> sum(parts).n
         200
         """
-        moment_files.save(self.n, self.mean, self.cross_products, self.names, path)
+        moments_format.save(self.n, self.mean, self.cross_products, self.names, path)
 
     @classmethod
     def load(cls, path: Any) -> Self:
         """Read what `save` wrote; a file that is damaged or of another kind is a FileError."""
-        return cls(**moment_files.load(path))
+        return cls(**moments_format.load(path))
 
     def __add__(self, other: Moments) -> Moments:
         if not isinstance(other, Moments):

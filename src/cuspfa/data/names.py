@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cuspfa._warn import warn
+from cuspfa._utils.warn import warn
 from cuspfa.errors import DataError, DataTypeError
 
 SHOWN = 5

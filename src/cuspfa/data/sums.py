@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cuspfa._types import Array
+from cuspfa._typing import Array
 
 
 class Sums:

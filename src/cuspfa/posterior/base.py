@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from cuspfa._checks import generator, must_be, one_of
-from cuspfa._types import Array, Indices, RandomState
-from cuspfa.data.checks import check_columns
-from cuspfa.data.unrestricted import Effective
-from cuspfa.posterior.axes import on_axes
+from cuspfa._typing import Array, Indices, RandomState
+from cuspfa._utils.arguments import generator, must_be, one_of
+from cuspfa.data.validate import check_columns
+from cuspfa.inference.kernels import Statistics
+from cuspfa.missing.saturated import Effective
 from cuspfa.posterior.draws import Draws, check_draws
+from cuspfa.posterior.fit_info import FitRecord
 from cuspfa.posterior.quantiles import sorted_quantiles, tails
-from cuspfa.posterior.record import FitRecord
-from cuspfa.rotation import RotatedLoadings, Rotation
-from cuspfa.sweeps import Statistics
+from cuspfa.rotation.axes import on_axes
+from cuspfa.rotation.gpa import RotatedLoadings, Rotation
 
 if TYPE_CHECKING:
-    from cuspfa.posterior.aligned import AlignedDraws
-    from cuspfa.posterior.origin import Origin
-    from cuspfa.posterior.summary import Summary
+    from cuspfa.posterior.provenance import Origin
+    from cuspfa.reporting.summary import Summary
+    from cuspfa.rotation.aligned import AlignedDraws
 
 FEWEST_A_COLUMN = 3
 """Rows a column that data with missing values must be worth for measures of fit."""
@@ -194,7 +194,7 @@ class Posterior(ABC):
         >>> print(CuspFactorAnalysis().fit(X).posterior_.summary().headline)
         2 factors, all of which explain more than 3 % each (parallel analysis: 2)
         """
-        from cuspfa.posterior.summary import summarise
+        from cuspfa.reporting.summary import summarise
 
         return summarise(self, self.draw(n_draws, random_state=random_state))
 
@@ -211,7 +211,7 @@ class Posterior(ABC):
         n_draws, random_state
             For the intervals; see `draw`.
         """
-        from cuspfa.posterior.summary import as_dict
+        from cuspfa.reporting.summary import as_dict
 
         return as_dict(self, self.draw(n_draws, random_state=random_state), scores)
 
@@ -246,7 +246,7 @@ class Posterior(ABC):
         ...     os.listdir(folder)
         ['fit.cuspfa']
         """
-        from cuspfa.posterior.files import save
+        from cuspfa.io.posterior_format import save
 
         save(self, path, statistics=statistics, scores=scores)
 
@@ -288,12 +288,12 @@ class Posterior(ABC):
         ['report.html']
         """
         # A page on a posterior is more than a posterior should know of.
-        write_report = import_module("cuspfa.report").write_report
+        write_report = import_module("cuspfa.reporting.html").write_report
         write_report(self, path, title=title, scores=scores, draws=draws)
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        from cuspfa.posterior.card import card
+        from cuspfa.reporting.repr_html import card
 
         return card(self)
 
@@ -341,7 +341,7 @@ class Posterior(ABC):
         >>> aligned.table().lower.shape, bool(aligned.quality > 0.95)
         ((10, 2), True)
         """
-        from cuspfa.posterior.aligned import align
+        from cuspfa.rotation.aligned import align
 
         return align(self, rotation, by, draws, n_draws, random_state)
 
@@ -393,7 +393,7 @@ class Posterior(ABC):
         >>> dict(data["posterior"]["loadings"].sizes)
         {'chain': 1, 'draw': 200, 'feature': 8, 'factor': 2}
         """
-        from cuspfa.posterior.arviz_data import for_arviz
+        from cuspfa.interop.arviz_ import for_arviz
 
         if draws is None:
             # A sampler gives all it kept, chain after chain, when asked for more than that.

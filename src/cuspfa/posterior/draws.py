@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from cuspfa._checks import must_be, whole
-from cuspfa._types import Array, BoolArray, Indices
+from cuspfa._typing import Array, BoolArray, Indices
+from cuspfa._utils.arguments import must_be, whole
 from cuspfa.errors import InputError
 
 

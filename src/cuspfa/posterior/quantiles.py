@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cuspfa._checks import must_be
-from cuspfa._types import Array
+from cuspfa._typing import Array
+from cuspfa._utils.arguments import must_be
 
 
 def tails(prob: Any) -> list[float]:

@@ -8,18 +8,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cuspfa._checks import generator, must_be, whole
-from cuspfa._threads import one_blas_thread
-from cuspfa._types import Array, BoolArray, RandomState
-from cuspfa.data.unrestricted import Effective
+from cuspfa._typing import Array, BoolArray, RandomState
+from cuspfa._utils.arguments import generator, must_be, whole
+from cuspfa._utils.threads import one_blas_thread
+from cuspfa.diagnostics.mcmc import effective_size, r_hat
+from cuspfa.inference.kernels import Statistics
+from cuspfa.missing.saturated import Effective
+from cuspfa.model.prior import CuspPrior
 from cuspfa.posterior.base import Posterior, correlation_of
-from cuspfa.posterior.convergence import effective_size, r_hat
 from cuspfa.posterior.draws import Draws
-from cuspfa.posterior.origin import Origin
-from cuspfa.posterior.record import FitRecord
-from cuspfa.prior import CuspPrior
-from cuspfa.rotation import Rotation
-from cuspfa.sweeps import Statistics
+from cuspfa.posterior.fit_info import FitRecord
+from cuspfa.posterior.provenance import Origin
+from cuspfa.rotation.gpa import Rotation
 
 WATCHED = 20
 """Columns whose covariances are looked at to see whether chains have met."""

@@ -7,21 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cuspfa._checks import generator, must_be, whole
-from cuspfa._orthogonal import rotated_rows, symmetric_root
-from cuspfa._threads import one_blas_thread
-from cuspfa._types import Array, RandomState
-from cuspfa.blocks import LoadingsLaw, Noise
-from cuspfa.data.unrestricted import Effective, unrestricted
+from cuspfa._typing import Array, RandomState
+from cuspfa._utils.arguments import generator, must_be, whole
+from cuspfa._utils.linalg import rotated_rows, symmetric_root
+from cuspfa._utils.threads import one_blas_thread
 from cuspfa.errors import DataError, InputError
-from cuspfa.posterior.base import Posterior, correlation_of
-from cuspfa.posterior.draws import Draws
-from cuspfa.posterior.origin import Origin
-from cuspfa.posterior.record import FitRecord
-from cuspfa.prior import CuspPrior
-from cuspfa.rotation import Rotation
-from cuspfa.slabs import Slab
-from cuspfa.sweeps import (
+from cuspfa.inference.kernels import (
     Statistics,
     begin_at,
     energies,
@@ -32,7 +23,16 @@ from cuspfa.sweeps import (
     sweep,
     turn,
 )
-from cuspfa.sweeps_holes import RowsInMemory, begin_filled, sweep_filled
+from cuspfa.inference.updates import LoadingsLaw, Noise
+from cuspfa.missing.kernels import RowsInMemory, begin_filled, sweep_filled
+from cuspfa.missing.saturated import Effective, unrestricted
+from cuspfa.model.prior import CuspPrior
+from cuspfa.model.slabs import Slab
+from cuspfa.posterior.base import Posterior, correlation_of
+from cuspfa.posterior.draws import Draws
+from cuspfa.posterior.fit_info import FitRecord
+from cuspfa.posterior.provenance import Origin
+from cuspfa.rotation.gpa import Rotation
 
 CHUNK, IN_CACHE = 1 << 19, 1 << 17
 """Loadings that move together, 4 MB, and that are drawn from q together, 1 MB."""

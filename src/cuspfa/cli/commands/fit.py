@@ -1,0 +1,413 @@
+"""The terminal's face of `cuspfa fit`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import re
+import sys
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cuspfa import __version__, datasets
+from cuspfa.cli.block_input import Large, after_fit, is_large, plan_large, read_large
+from cuspfa.cli.commands.report import check_report
+from cuspfa.cli.console import Terminal
+from cuspfa.cli.loadings import check_loadings, write_loadings
+from cuspfa.cli.outputs import check_not_the_input
+from cuspfa.cli.progress import progress
+from cuspfa.cli.provenance import origin_of
+from cuspfa.cli.terminal import (
+    Page,
+    draws_of,
+    rows_without_values,
+    show_holes,
+    show_left_out,
+    show_loadings,
+    show_loud,
+    show_reading,
+    show_record,
+    show_summary,
+    show_warnings,
+)
+from cuspfa.data.moments import Moments
+from cuspfa.data.out_of_core.stream import Stream
+from cuspfa.data.screening.columns import Chosen, choose, parse_columns
+from cuspfa.data.screening.missing_codes import SHOWN, find_codes
+from cuspfa.data.tables.cells import clean, column_of_numbers
+from cuspfa.data.tables.reader import USUAL, Reading, Table, find_column, read_table
+from cuspfa.data.validate import left_out
+from cuspfa.errors import InputError
+from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
+from cuspfa.estimator.fit_warnings import before_holes
+from cuspfa.inference.gibbs.settings import Gibbs
+from cuspfa.inference.variational.settings import Variational
+from cuspfa.io.atomic import check_apart, check_writable
+from cuspfa.reporting.summary import as_dict, summarise
+
+METHODS = ("variational", "gibbs")
+LIMITS = re.compile(
+    r"(?:method=)?(?:Variational|Gibbs)\((?P<settings>max_\w+=[\d.e+-]+(?:, max_\w+=[\d.e+-]+)*)\)"
+)
+"""An engine in a warning, if its only settings are options of the program."""
+OPTIONS = (
+    ("Raise max_factors: ", "Raise it: "),
+    ("raise max_time: ", "raise it: "),
+    (", or leave it None", ", or leave it out"),
+    ("say n_factors=", "say --factors "),
+    ("or give the number of factors", "or give the number by --factors"),
+)
+
+
+@dataclass(frozen=True)
+class Request:
+    """The command line of `cuspfa fit`."""
+
+    data: str | None
+    example: str | None
+    output: Path | None
+    method: str
+    columns: Sequence[str]
+    exclude: Sequence[str]
+    id_column: str | None
+    standardize: bool
+    factors: int | None
+    rotation: str | None
+    seed: int
+    as_json: bool
+    quiet: bool
+    how: Reading = USUAL
+    statistics: bool = True
+    """Are statistics of the data saved with the fit?"""
+    loadings: Path | None = None
+    memory_limit: str | None = None
+    report: Path | None = None
+    max_factors: int | None = None
+    max_time: float | None = None
+
+
+def fit(request: Request) -> None:
+    """Read, fit, write, show."""
+    began = time.perf_counter()
+    _check(request)
+    if request.output is not None:
+        _check_output(request.output)
+        check_not_the_input("-o", request.output, request.data or "-")
+    if request.loadings is not None:
+        check_loadings(request.loadings, request.data or "-")
+    if request.report is not None:
+        check_report("--report", request.report)
+        check_not_the_input("--report", request.report, request.data or "-")
+    outputs = (
+        ("-o", request.output),
+        ("--loadings", request.loadings),
+        ("--report", request.report),
+    )
+    check_apart(outputs)
+    # The report is standard output's, unless JSON is; what is loud is heard in any case.
+    page = Page(Terminal(stderr=request.as_json or request.quiet))
+    large = _read_large(request, page)
+    if large is not None:
+        table, chosen = large.table, large.chosen
+        show_loud(page, table)
+    else:
+        table = _example(request) if request.data is None else _read(request)
+        if request.quiet:
+            show_loud(page, table)
+        else:
+            show_reading(page, table)
+        chosen = choose(table, request.columns, request.exclude)
+    _check_factors(request, len(chosen.names))
+    show_left_out(page, chosen)
+    if large is None:
+        show_holes(page, chosen)
+    cost = before_holes(len(chosen.rows), chosen.n_lacking, len(chosen.names), request.factors)
+    cost = cost if chosen.holes else None
+    if cost is not None:
+        page.paragraph(_in_our_words(cost, request))
+    codes = find_codes(chosen.names, chosen.rows if large is None else large.sample)[:SHOWN]
+    with warnings.catch_warnings(record=True) as caught, progress(request.quiet) as bar:
+        warnings.simplefilter("always")
+        data = chosen.rows if large is None else large.data
+        model, seconds = _fitted(request, data, chosen.names, bar.on_cycle)
+        posterior = model.posterior_
+        if large is not None:
+            large = after_fit(large, posterior)
+            table, chosen = large.table, large.chosen
+            # Columns without names are called the same throughout.
+            posterior = dataclasses.replace(posterior, names=posterior.names or chosen.names)
+        bar.say("draws from the posterior, for intervals")
+        draws = draws_of(posterior)
+        found = as_dict(posterior, draws) if request.as_json else summarise(posterior, draws)
+    if large is not None:
+        if isinstance(large.data, Stream) and chosen.empty:
+            page.paragraph(f"Left out {rows_without_values(chosen)}.")
+        show_holes(page, chosen)
+    told = [str(one.message) for one in caught]
+    own = left_out(chosen.empty, posterior.n_rows)
+    if own is not None:  # the program's own line says so
+        told = [one.replace(own, "").strip() for one in told if one != own]
+    if cost is not None:  # which the fit says once more
+        told = [one for one in told if "different patterns of them" not in one]
+    messages = list(dict.fromkeys(_in_our_words(one, request) for one in told))
+    shown = f"CuspFactorAnalysis({_arguments(request)})"
+    # No cell of the data goes into a file.
+    discreet = [one.told(aloud=False, streamed=large is not None) for one in codes]
+    origin = origin_of(
+        request, table, chosen, discreet + messages, shown, streamed=large is not None
+    )
+    posterior = dataclasses.replace(posterior, origin=origin)
+    if request.output is not None:
+        posterior.save(request.output, statistics=request.statistics)
+    if request.loadings is not None:
+        write_loadings(request.loadings, posterior, draws)
+    if request.report is not None:
+        posterior.report(request.report, title=_title(table), draws=draws)
+    if isinstance(found, dict):
+        found |= _circumstances(request, table, chosen, model, discreet + messages)
+        found["seconds"] = {"fit": seconds, "total": time.perf_counter() - began}
+        text = json.dumps(without_nan(found), indent=2, allow_nan=False)
+        sys.stdout.write(text + "\n")
+    elif request.quiet:
+        Page(Terminal()).line(found.headline)
+        page.paragraph(found.remark)
+    else:
+        page.line()
+        show_summary(page, found)
+        page.line()
+        show_loadings(page, posterior, draws)
+        page.line()
+        show_record(page, posterior.record)
+    show_warnings(
+        page, [one.told(aloud=True, streamed=large is not None) for one in codes] + messages
+    )
+    if not request.quiet:
+        if not request.as_json:
+            total = time.perf_counter() - began
+            page.line(f"Time: {seconds:.1f} s for the fit, {total:.1f} s in all.")
+        for written in (request.output, request.loadings, request.report):
+            if written is not None:
+                page.console.print(f"Written to {written}", soft_wrap=True, markup=False)
+
+
+def _check_output(output: Path) -> None:
+    """A fit goes into a file alone, and one that can be written is known before the work."""
+    check_writable("-o", output)
+    if output.exists() and not output.is_file():
+        raise InputError(f"-o must be a file. Got {str(output)!r} instead.")
+
+
+def _check(request: Request) -> None:
+    if request.method not in METHODS:
+        raise InputError(f"--method must be variational or gibbs. Got {request.method!r} instead.")
+    if request.seed < 0:
+        raise InputError(f"--seed must be a whole number not below 0. Got {request.seed} instead.")
+    if request.data is None and request.example is None:
+        raise InputError("give a file with data, - for standard input, or --example bfi.")
+    if request.data is not None and request.example is not None:
+        raise InputError("give a file or --example, not both.")
+    if not request.statistics and request.output is None:
+        raise InputError("--no-statistics is for a saved fit: give -o FILE too.")
+    if request.factors is not None and request.factors < 0:
+        raise InputError(
+            f"--factors must be a whole number not below 0. Got {request.factors} instead."
+        )
+    _check_limits(request)
+
+
+def _check_limits(request: Request) -> None:
+    most, seconds = request.max_factors, request.max_time
+    if seconds is not None and not 0 < seconds < math.inf:
+        raise InputError(f"--max-time must be a number of seconds above 0. Got {seconds} instead.")
+    if most is None:
+        return
+    if most < 0:
+        raise InputError(f"--max-factors must be a whole number not below 0. Got {most} instead.")
+    if request.method == "gibbs":
+        raise InputError("--max-factors is for --method variational. Leave it out.")
+    if request.factors is not None:
+        raise InputError(
+            "--factors gives the number, and --max-factors has none to find. Give one."
+        )
+
+
+def _check_factors(request: Request, columns: int) -> None:
+    if request.factors is not None and request.factors > columns:
+        raise InputError(
+            f"--factors must be at most the {columns} columns analysed. Got "
+            f"{request.factors} instead."
+        )
+
+
+def _read(request: Request) -> Table:
+    assert request.data is not None
+
+    def check(names: list[str]) -> None:
+        """What is wrong is told before the cells are read."""
+        parse_columns("--columns", request.columns, names)
+        parse_columns("--exclude", request.exclude, names)
+        _check_factors(request, len(names))
+
+    return read_table(request.data, id_column=request.id_column, how=request.how, check=check)
+
+
+def _example(request: Request) -> Table:
+    bunch = datasets.load_bfi(subset="items")
+    names = list(bunch.feature_names)
+    columns = [
+        column_of_numbers(name, values) for name, values in zip(names, bunch.data.T, strict=True)
+    ]
+    position = None
+    if request.id_column is not None:
+        position = find_column("--id", request.id_column, names)
+    n_rows = len(bunch.data)
+    return Table("example bfi", "25 personality items", columns, n_rows, id_position=position)
+
+
+def _read_large(request: Request, page: Page) -> Large | None:
+    """By blocks, if the file is too large to be read as a whole; what that takes is said first."""
+    if not is_large(request.data, request.memory_limit):
+        return None
+    assert request.data is not None
+    if request.how != USUAL:
+        raise InputError(
+            f"{request.data} is read by blocks, in which --missing, --header and --decimal are not "
+            "known. Save it as Parquet first, or leave out --memory-limit if it fits into memory."
+        )
+    with progress(request.quiet) as bar:
+        stream, table, chosen, plan = plan_large(
+            request.data,
+            request.memory_limit,
+            request.columns,
+            request.exclude,
+            request.id_column,
+            bar.on_rows,
+        )
+        _check_factors(request, len(chosen.names))
+        if not request.quiet:
+            page.paragraph(f"Reading {request.data} by blocks: {plan} of memory.")
+        return read_large(stream, table, chosen, asked=bool(request.columns))
+
+
+def _fitted(
+    request: Request, data: Any, names: list[str], callback: Callable[[Any], None] | None
+) -> tuple[CuspFactorAnalysis, float]:
+    """The model, and the seconds it took."""
+    model = CuspFactorAnalysis(
+        n_factors="auto" if request.factors is None else request.factors,
+        method=_engine(request, callback),
+        standardize=request.standardize,
+        rotation=request.rotation,
+        random_state=request.seed,
+    )
+    began = time.perf_counter()
+    if isinstance(data, Moments):
+        model.fit_moments(data)
+    else:
+        model._fit_rows(data, None if isinstance(data, Stream) else names)
+    return model, time.perf_counter() - began
+
+
+def _engine(request: Request, callback: Callable[[Any], None] | None) -> Variational | Gibbs:
+    if request.method == "gibbs":
+        return Gibbs(max_time=request.max_time, callback=callback)
+    return Variational(
+        max_factors=request.max_factors, max_time=request.max_time, callback=callback
+    )
+
+
+def _arguments(request: Request) -> str:
+    """Of the model, as one would write them, without those that are the default anyhow."""
+    given = [] if request.factors is None else [f"n_factors={request.factors}"]
+    if request.max_factors is not None or request.max_time is not None:
+        given.append(f"method={_engine(request, None)!r}")
+    else:
+        given += [] if request.method == "variational" else [f"method={request.method!r}"]
+    given += [] if request.standardize else ["standardize=False"]
+    given += [] if request.rotation is None else [f"rotation={request.rotation!r}"]
+    return ", ".join([*given, f"random_state={request.seed}"])
+
+
+def _title(table: Table) -> str:
+    return f"Factor analysis of {Path(clean(table.source)).name}"
+
+
+def _in_our_words(message: str, request: Request) -> str:
+    """A warning of the library, with the program's option instead of its argument."""
+    said = message.replace("n_factors='auto'", "no --factors")
+    said = said.replace("n_factors given takes a tenth of it; ", "--factors takes a tenth of it. ")
+    said = said.replace("method=Variational(callback=print) shows how it goes on.", "").strip()
+    said = LIMITS.sub(_as_options, said)
+    said = re.sub(r"\bmax_factors=(\d+)", r"--max-factors \1", said)
+    said = re.sub(r"\bmax_time=([\d.e+-]+)", r"--max-time \1", said)
+    for old, new in OPTIONS:
+        said = said.replace(old, new)
+    return said.replace(f"n_factors={request.factors}", f"--factors {request.factors}")
+
+
+def _as_options(found: re.Match[str]) -> str:
+    words = (one.split("=") for one in found["settings"].split(", "))
+    return " ".join(f"--{name.replace('_', '-')} {value}" for name, value in words)
+
+
+def _circumstances(
+    request: Request,
+    table: Table,
+    chosen: Chosen,
+    model: CuspFactorAnalysis,
+    messages: list[str],
+) -> dict[str, Any]:
+    """What a reader of the JSON wants to know besides the result."""
+    return {
+        "read": {
+            "source": table.source,
+            "kind": table.kind,
+            "n_rows": table.n_rows,
+            "n_columns": len(table.columns),
+            "n_missing": table.holes,
+            "notes": table.notes,
+        },
+        "left_out": {
+            "columns": [{"name": one.name, "reason": one.reason} for one in chosen.left_out],
+            "excluded": chosen.excluded,
+            "rows": chosen.empty,
+        },
+        "missing": {
+            "n": sum(chosen.holes.values()),
+            "n_rows": chosen.n_lacking,
+            "by_column": chosen.holes,
+        },
+        "settings": {
+            "method": request.method,
+            "standardize": request.standardize,
+            "factors": "auto" if request.factors is None else request.factors,
+            "max_factors": request.max_factors,
+            "max_time": request.max_time,
+            "rotation": request.rotation,
+            "seed": request.seed,
+            "cuspfa": __version__,
+        },
+        "search": [entry._asdict() for entry in model.search_],
+        "converged": bool(model.converged_),
+        "status": model.status_,
+        "n_iter": int(model.n_iter_),
+        "lower_bound": float(model.lower_bound_),
+        "expected_active_factors": float(model.expected_active_factors_),
+        "warnings": messages,
+    }
+
+
+def without_nan(value: Any) -> Any:
+    """JSON knows neither NaN nor infinity: null stands for them."""
+    if isinstance(value, dict):
+        return {key: without_nan(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [without_nan(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,61 @@
+"""The terminal's face of `cuspfa info`."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+
+from cuspfa.cli.console import Terminal
+from cuspfa.cli.saved_fits import load_fit
+from cuspfa.cli.terminal import Page, draws_of, show_loadings, show_record, show_summary
+from cuspfa.io.archive import CONTENT
+from cuspfa.reporting.summary import summarise
+
+
+def print_info(path: Path) -> None:
+    """What a saved fit holds, and its summary."""
+    posterior = load_fit(path)
+    with zipfile.ZipFile(path) as archive:
+        content = json.loads(archive.read(CONTENT))
+    page = Page(Terminal())
+    size = path.stat().st_size
+    page.line(
+        f"{content['format']} version {content['version']}, written by cuspfa "
+        f"{content['library']}, {_bytes(size)}"
+    )
+    if content["kind"] == "gibbs":
+        inside = [f"{content['n_draws']} draws from {content['n_chains']} chain(s)"]
+    else:
+        inside = ["posterior of the loadings and noise variances"]
+    inside += [_statistics(content["statistics"]["type"])] if content["statistics"] else []
+    holes = content.get("holes")
+    inside += ["correlations of the data"] if holes and holes["correlation"] else []
+    inside += ["factor scores of the rows"] if content["scores"] else []
+    rivals = len(content.get("parts", [None])) - 1
+    inside += [f"{rivals} other number(s) of factors"] if rivals else []
+    page.paragraph(f"Inside: {'; '.join(inside)}.")
+    if holes and content["kind"] == "variational":
+        page.paragraph(
+            "Values were missing in the data, and their rows are not in the file: intervals come "
+            "from draws without exact sweeps and differ a little from those of the fit."
+        )
+    page.line()
+    draws = draws_of(posterior)
+    show_summary(page, summarise(posterior, draws))
+    page.line()
+    show_loadings(page, posterior, draws)
+    page.line()
+    show_record(page, posterior.record)
+
+
+def _statistics(kind: str) -> str:
+    if kind == "gram":
+        return "cross-products of the data"
+    return "the rows of the data up to a rotation (cuspfa fit --no-statistics leaves them out)"
+
+
+def _bytes(size: int) -> str:
+    if size < 1000:
+        return f"{size} bytes"
+    return f"{size / 1e3:.0f} kB" if size < 1e6 else f"{size / 1e6:.1f} MB"

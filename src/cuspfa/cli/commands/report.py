@@ -1,0 +1,37 @@
+"""The terminal's face of `cuspfa report`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cuspfa._utils.optional import needed
+from cuspfa.cli.console import Terminal
+from cuspfa.cli.outputs import check_not_the_input
+from cuspfa.cli.saved_fits import load_fit
+from cuspfa.errors import InputError
+from cuspfa.io.atomic import check_writable
+
+
+def write(fit: Path, output: Path, *, title: str | None, scores: bool) -> None:
+    """One page on a saved fit."""
+    check_report("-o", output)
+    check_not_the_input("-o", output, str(fit))
+    posterior = load_fit(fit)
+    found = None
+    if scores:
+        from cuspfa.io.posterior_format import load_scores
+
+        found = load_scores(fit)
+        if found is None:
+            raise InputError(
+                f"--scores: there are none in {str(fit)!r}. Save them with the fit, in Python: "
+                "posterior.save(path, scores=model.transform(X))."
+            )
+    posterior.report(output, title=title, scores=found)
+    Terminal().print(f"Written to {output}", soft_wrap=True, markup=False)
+
+
+def check_report(option: str, output: Path) -> None:
+    """What cannot be written is known before the work."""
+    needed("jinja2", "A report", "app")
+    check_writable(option, output)

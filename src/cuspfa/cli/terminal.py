@@ -1,0 +1,275 @@
+"""A fit on a page of 80 columns."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from rich.cells import cell_len, set_cell_size
+from rich.text import Text
+
+from cuspfa._typing import Array, Indices
+from cuspfa.cli.console import Terminal
+from cuspfa.data.screening.columns import Chosen, most_holes
+from cuspfa.data.tables.cells import clean
+from cuspfa.data.tables.reader import Table
+from cuspfa.posterior.base import Posterior
+from cuspfa.posterior.draws import Draws
+from cuspfa.posterior.fit_info import FitRecord
+from cuspfa.reporting.labels import short, short_names
+from cuspfa.reporting.summary import Summary, column_names
+
+WIDTH, NARROW = 80, 40
+"""Columns of a page; sentences go into fewer if the terminal has fewer, down to so many."""
+SMALL = 0.3
+"""Loadings below this are dimmed in a terminal; outside of one they look like the others."""
+MOST_FACTORS, SHOWN_FACTORS = 7, 6
+"""Up to so many factors all are shown, else the strongest few."""
+MOST_VARIABLES = 60
+"""With more variables, those with the largest loadings are shown."""
+MOST_LEFT_OUT = 20
+NO_SIGN = "°"
+"""Behind a loading that may have either sign."""
+NUMBERS = 4e6
+"""Of draws: with many columns there are fewer draws, for memory and time."""
+
+
+def draws_of(posterior: Posterior) -> Draws:
+    """The draws behind all intervals: a thousand where there is room, the same every time."""
+    size = max(len(posterior.noise_variance) * posterior.n_active, 1)
+    return posterior.draw(int(np.clip(NUMBERS / size, 100, 1000)), random_state=0)
+
+
+class Page:
+    """Lines of at most 80 columns, on a console of any width."""
+
+    def __init__(self, console: Terminal) -> None:
+        self.console = console
+
+    def line(self, text: str | Text = "") -> None:
+        """One line as it is."""
+        shown = Text(text) if isinstance(text, str) else text
+        if cell_len(shown.plain) > WIDTH:
+            shown = Text(_fit(shown.plain, WIDTH))
+        self.console.print(shown, soft_wrap=True, markup=False)
+
+    def paragraph(self, text: str, *, indent: int = 2, style: str = "") -> None:
+        """A sentence or more, broken into lines."""
+        for line in wrapped(text, indent, max(min(WIDTH, self.console.width), NARROW)):
+            self.line(Text(line, style=style))
+
+
+def wrapped(text: str, indent: int = 2, width: int = WIDTH) -> list[str]:
+    """Lines of so many columns. Half as many characters if some are twice as wide."""
+    room = width if cell_len(text) == len(text) else width // 2
+    return textwrap.wrap(text, room, subsequent_indent=" " * indent, break_on_hyphens=False)
+
+
+def _fit(text: str, width: int) -> str:
+    """Cut to a width, with a sign that it was."""
+    if cell_len(text) <= width:
+        return set_cell_size(text, width)
+    return set_cell_size(text, width - 1).rstrip() + "…"
+
+
+# --- what was read ---
+
+
+def show_reading(page: Page, table: Table) -> None:
+    """Rows, columns, holes, and what had to be assumed."""
+    size = f"{count(table.n_rows, 'row')}, {count(len(table.columns), 'column')}"
+    page.paragraph(
+        f"Read {clean(table.source)} ({table.kind}): {size}, {table.holes or 'none'} missing."
+    )
+    for note in table.notes:
+        page.paragraph(f"  {note}", indent=4)
+
+
+def show_loud(page: Page, table: Table) -> None:
+    """What is to be heard in any case."""
+    for note in table.loud:
+        page.paragraph(note)
+
+
+def show_left_out(page: Page, chosen: Chosen) -> None:
+    """Columns with the reason."""
+    if chosen.left_out:
+        number = len(chosen.left_out)
+        page.line(Text(f"Left out {count(number, 'column')}:", style="bold yellow"))
+        shown = chosen.left_out[:MOST_LEFT_OUT]
+        width = min(24, max(cell_len(one.name) for one in shown))
+        for one in shown:
+            told = one.reason + one.detail
+            lines = textwrap.wrap(told, max(WIDTH - width - 4, 20), break_on_hyphens=False)
+            page.line(f"  {_fit(short(one.name, width), width)}  {lines[0]}")
+            for line in lines[1:]:
+                page.line(f"  {'':{width}}  {line}")
+        if number > len(shown):
+            page.line(f"  and {number - len(shown)} more (--json names them all)")
+    if chosen.empty:
+        page.paragraph(f"Left out {rows_without_values(chosen)}.")
+    if chosen.excluded:
+        page.paragraph(f"Left out as asked: {_listed(chosen.excluded)}.")
+
+
+def rows_without_values(chosen: Chosen) -> str:
+    """How many were left out, and how many are left."""
+    return (
+        f"{count(chosen.empty, 'row')} without any value in the columns analysed: "
+        f"{count(chosen.n_rows, 'row')} are analysed"
+    )
+
+
+def show_holes(page: Page, chosen: Chosen) -> None:
+    """How many there are, if any."""
+    if chosen.holes:
+        worst = ", ".join(f"{name} {holes}" for name, holes in most_holes(chosen.holes))
+        page.paragraph(
+            f"{count(sum(chosen.holes.values()), 'missing value')} in {chosen.n_lacking} of "
+            f"{chosen.n_rows} rows: taken as missing at random, nothing is filled in or "
+            f"dropped. Most: {worst}."
+        )
+
+
+def count(number: int, noun: str) -> str:
+    """No row, 1 row, 2 rows."""
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
+
+
+def _listed(names: Sequence[str], most: int = 12) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+# --- what was found ---
+
+
+def show_summary(page: Page, summary: Summary) -> None:
+    """The headline, the factors, the fit."""
+    head, *rest = str(summary).splitlines()
+    page.line(Text(head, style="bold"))
+    for line in rest:
+        page.line(line)
+
+
+class Order(NamedTuple):
+    """Variables as they are listed."""
+
+    rows: Indices
+    all: bool
+    """Is every variable among them?"""
+
+
+def sort_variables(loadings: Array, most: int = MOST_VARIABLES) -> Order:
+    """By the factor on which they load most, the largest loading first.
+
+    If there are too many, as many of each factor as have room, the largest.
+    """
+    size = np.abs(loadings)
+    home, largest = np.argmax(size, axis=1), np.max(size, axis=1)
+    order = np.lexsort((-largest, home))
+    if len(order) <= most:
+        return Order(order, True)
+    place = np.zeros(len(order), dtype=int)
+    for h in range(loadings.shape[1]):
+        members = order[home[order] == h]
+        place[members] = np.arange(len(members))
+    chosen = np.lexsort((-largest, place))[:most]
+    return Order(order[np.isin(order, chosen)], False)
+
+
+def show_loadings(page: Page, posterior: Posterior, draws: Draws) -> None:
+    """Sorted, with each variable's communality and its interval."""
+    loadings, rotation = posterior.solution.loadings, posterior.rotation
+    k = loadings.shape[1]
+    if not k:
+        page.line("No factors, hence no loadings.")
+        return
+    shown = loadings[:, : k if k <= MOST_FACTORS else SHOWN_FACTORS]
+    order = sort_variables(shown)
+    names = [clean(name) for name in column_names(posterior)]
+    common = np.median(draws.communality, axis=0)  # as --json has it
+    lower, upper = posterior.interval("communality", draws=draws)
+    tail = 21
+    room = WIDTH - 7 * shown.shape[1] - tail
+    width = min(room, max(8, *(cell_len(names[j]) for j in order.rows)))
+    labels = short_names(names, width)
+    table = posterior.align(draws=draws).table(columns=order.rows)
+    unsure = (table.lower <= 0) & (table.upper >= 0)
+    axes = "principal axes" if rotation is None else rotation.method
+    page.line(f"Loadings ({axes}, correlation scale) and communalities (h²):")
+    numbers = "".join(f"{h:6d} " for h in range(1, shown.shape[1] + 1))
+    page.line(f"{'':{width}}{numbers}    h²  95 % interval")
+    for place, j in enumerate(order.rows):
+        row = Text(_fit(labels[j], width))
+        for h, value in enumerate(shown[j]):
+            # −0.004 is no more negative than it is anything else.
+            rounded = value + 0.0 if abs(value) >= 0.005 else 0.0
+            row.append(f"{rounded:6.2f}", _style(value))
+            row.append(NO_SIGN if unsure[place, h] else " ")
+        row.append(f"  {common[j]:4.2f}    {lower[j]:4.2f} – {upper[j]:4.2f}")
+        page.line(row)
+    if np.any(unsure[:, : shown.shape[1]]):
+        page.line(f"{NO_SIGN} The 95 % interval of the loading holds 0.")
+    for line in _not_shown(loadings, shown, order):
+        page.line(line)
+    if rotation is not None and rotation.is_oblique and k > 1:
+        page.line()
+        _show_correlations(page, posterior.solution.correlations[: shown.shape[1]])
+
+
+def _show_correlations(page: Page, correlations: Array) -> None:
+    page.line("Correlations of the factors:")
+    page.line("   " + "".join(f"{h:6d}" for h in range(1, len(correlations) + 1)))
+    for h, row in enumerate(correlations, 1):
+        page.line(f"{h:3d}" + "".join(f"{value:6.2f}" for value in row[:h]))
+
+
+def _style(value: float) -> str:
+    return "dim" if abs(value) < SMALL else ""
+
+
+def _not_shown(loadings: Array, shown: Array, order: Order) -> Iterator[str]:
+    p, k = loadings.shape
+    if k > shown.shape[1]:
+        yield f"The {shown.shape[1]} strongest of {k} factors; cuspfa fit --json has them all."
+    if not order.all:
+        yield f"The {len(order.rows)} of {p} variables that load most; fit --json has them all."
+
+
+def show_record(page: Page, record: FitRecord | None) -> None:
+    """How the search and the last run went."""
+    if record is None:
+        return
+    weighed = sorted((one for one in record.search if one.weight >= 0.005), key=lambda e: -e.weight)
+    if record.method == "gibbs":
+        words = ", ".join(f"{one.weight:.2f} for {one.n_factors}" for one in weighed[:5])
+        page.paragraph(f"Probabilities of the number of factors: {words}.")
+        page.paragraph(
+            f"{record.n_iter} sweeps; {record.status}.",
+            style="" if record.converged else "bold red",
+        )
+        return
+    if len(record.search) > 1 and weighed:
+        words = ", ".join(f"{one.weight:.2f} for {one.n_factors}" for one in weighed[:5])
+        tried = [one.n_factors for one in record.search]
+        page.paragraph(
+            f"Tried {min(tried)} to {max(tried)} factors; weights of evidence (not probabilities): "
+            f"{words}."
+        )
+    cycles = f"{record.n_iter} cycles"
+    if (total := sum(one.n_iter for one in record.search)) > record.n_iter:
+        cycles = f"{total} cycles, {record.n_iter} of them in the last run"
+    bound = f"bound {record.lower_bound:.2f}"
+    if record.converged:
+        page.paragraph(f"Converged after {cycles}; {bound}.")
+    else:
+        page.paragraph(f"Not converged after {cycles}; {bound}: {record.status}.", style="bold red")
+
+
+def show_warnings(page: Page, messages: Sequence[str]) -> None:
+    """Each with what to do."""
+    for message in messages:
+        page.paragraph(f"Warning: {clean(message)}", style="yellow")

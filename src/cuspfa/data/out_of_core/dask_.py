@@ -1,0 +1,288 @@
+"""Rows in Dask collections: sums by a tree, or columns that stay on the workers.
+
+Where there is a client, tall rows become sums on the workers, and of wide rows each worker holds
+blocks of columns: W goes out and YᵀYW comes back, p×K numbers each, and only scores, n×K, go
+between workers. Tasks are plain functions of their arguments, so that what a lost worker held is
+made anew from the collection's own recipe.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+
+from cuspfa._typing import Array
+from cuspfa._utils.optional import needed
+from cuspfa.data.in_memory import KEPT, RowMatrix
+from cuspfa.data.moments import Moments
+from cuspfa.data.names import text_names
+from cuspfa.data.out_of_core.block import Block, as_kind
+from cuspfa.data.out_of_core.memory import allowed_bytes, check_fits
+from cuspfa.data.out_of_core.stream import SQUARES_HELD, as_moments, check_block
+from cuspfa.data.sums import Sums
+from cuspfa.data.validate import unmasked_blocks
+from cuspfa.errors import DataError
+from cuspfa.inference.kernels import Statistics
+
+TOGETHER = 8
+"""Sums, or partial scores, that one task adds up."""
+CHUNK, SMALL_CHUNK = 1 << 26, 1 << 23
+"""Bytes of a block of rows that is made where the caller's are smaller than the second."""
+A_THREAD, LARGEST_BLOCK = 4, 1 << 31
+"""Blocks of columns for each thread, and bytes of one at most. Each block makes n×K partial scores
+a cycle that move, so that there should be few; but more than one, or nothing can be evened out."""
+COUNT_FROM = 1500
+"""Columns from which rows of unknown number are counted before anything else is done."""
+
+
+class DaskRows:
+    """A collection, looked at but not computed."""
+
+    def __init__(self, data: Any) -> None:
+        self.names: list[str] | None = None
+        if hasattr(data, "to_dask_array"):
+            labels = list(data.columns)
+            for label, kind in zip(labels, data.dtypes, strict=True):
+                if getattr(kind, "kind", "O") not in "fiub" and not _nullable(kind):
+                    raise DataError(
+                        f"column {label!r} has type {kind}, which is not numeric. Drop it, or turn "
+                        "it into numbers."
+                    )
+            self.names = text_names(labels)
+            data = data.astype("float64").to_dask_array()
+        if not (hasattr(data, "rechunk") and getattr(data, "ndim", 0) == 2):
+            raise DataError(
+                "X must be a dask.array of two dimensions or a dask.dataframe. Got "
+                f"{type(data).__name__} instead."
+            )
+        if data.dtype.kind not in "fiub":
+            raise DataError(f"X has type {data.dtype}, which is not numeric.")
+        if np.isnan(data.shape[1]):
+            raise DataError("X has an unknown number of columns: call compute_chunk_sizes().")
+        data = unmasked_blocks(data)
+        self.n_columns = int(data.shape[1])
+        if np.isnan(data.shape[0]) and self.n_columns >= COUNT_FROM:
+            data = data.compute_chunk_sizes()
+        self.array = data
+        self.n_rows = None if np.isnan(data.shape[0]) else int(data.shape[0])
+        self.allowed = allowed_bytes(None)
+        self.empty_rows = 0
+        """Rows without any value that were left out."""
+
+    def leave_out_empty(self) -> bool:
+        """Leave out rows without any value; were there any? One more pass."""
+        if self.n_rows is None:
+            self.array = self.array.compute_chunk_sizes()
+        lacking = np.asarray(_dask("dask.array").isnan(self.array).all(axis=1).compute())
+        if not lacking.any() or lacking.all():
+            return False
+        self.array = self.array[np.flatnonzero(~lacking)]
+        self.n_rows, self.empty_rows = int((~lacking).sum()), int(lacking.sum())
+        return True
+
+    @property
+    def is_wide(self) -> bool:
+        """More columns than rows?"""
+        return self.n_rows is not None and self.n_rows < self.n_columns
+
+
+def _nullable(kind: Any) -> bool:
+    """Pandas' own number types, which know of holes."""
+    return str(kind).lower().startswith(("int", "uint", "float", "double", "bool"))
+
+
+def client_of() -> Any:
+    """The client whose cluster would compute, None for a scheduler in this process."""
+    if "distributed" not in sys.modules:
+        return None
+    scheduler = _dask("dask.base").get_scheduler()
+    owner = getattr(scheduler, "__self__", None)
+    return owner if isinstance(owner, sys.modules["distributed"].Client) else None
+
+
+def _dask(module: str) -> Any:
+    return needed(module, "Computing with Dask", "dask")
+
+
+# --- tall --------------------------------------------------------------------------------------
+
+
+def moments_of(rows: DaskRows) -> Moments:
+    """Sums of each block where it is, merged by a tree."""
+    dask, p = _dask("dask"), rows.n_columns
+    check_fits(
+        SQUARES_HELD * 8 * p * p, rows.allowed, f"A fit to {p:,} columns", "Use fewer columns."
+    )
+    array = rows.array.rechunk({1: -1})
+    if rows.n_rows is not None:
+        size = max(array.chunks[0]) * p * 8
+        if size < SMALL_CHUNK and len(array.chunks[0]) > 1:
+            array = array.rechunk({0: max(1, CHUNK // (8 * p))})
+    token = uuid4().hex
+    starts: list[int | None] = [None] * len(array.chunks[0])
+    if rows.n_rows is not None:
+        starts = [int(one) for one in np.cumsum([0, *array.chunks[0][:-1]])]
+    sums = [
+        dask.delayed(sum_up)(
+            part, number, start, rows.names, dask_key_name=f"cuspfa-sums-{token}-{number}"
+        )
+        for number, (part, start) in enumerate(zip(array.to_delayed().ravel(), starts, strict=True))
+    ]
+    level = 0
+    while len(sums) > 1:
+        level += 1
+        groups = [sums[i : i + TOGETHER] for i in range(0, len(sums), TOGETHER)]
+        sums = [
+            dask.delayed(merge)(group, dask_key_name=f"cuspfa-merge-{token}-{level}-{number}")
+            for number, group in enumerate(groups)
+        ]
+    (total,) = dask.compute(sums[0])
+    return as_moments(total, rows.names)
+
+
+def sum_up(part: Any, number: int, start: int | None, names: list[str] | None) -> Sums:
+    """One block's sums, by smaller blocks; `start` is the number of its first row, if known."""
+    place = f"partition {number}" if start is None else "X"
+    array = as_kind(part, float)
+    sums, step = Sums(array.shape[1]), max(256, (1 << 21) // max(array.shape[1], 1))
+    for first in range(0, len(array), step):
+        piece = array[first : first + step]
+        with np.errstate(over="ignore", invalid="ignore"):
+            fine = np.isfinite(piece.sum())
+        if not fine:
+            check_block(Block(piece, place, (start or 0) + first), names)
+        sums.add(piece)
+    return sums.alone()
+
+
+def merge(parts: list[Sums]) -> Sums:
+    """The sums of all of them; a task must not change its arguments."""
+    total = Sums(len(parts[0].mean))
+    for part in parts:
+        total.merge(part)
+    return total
+
+
+# --- wide --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class OnWorkers:
+    """Blocks of columns of the rows as they are, on the workers."""
+
+    client: Any
+    blocks: list[Any]
+    widths: list[int]
+    n: int
+    center: Array
+    squares: Array
+
+
+def columns_on_workers(rows: DaskRows, client: Any) -> OnWorkers:
+    """Spread columns over the workers, and learn their means and sums of squares."""
+    n = rows.n_rows
+    assert n is not None
+    threads = sum(client.nthreads().values()) or 1
+    number = max(A_THREAD * threads, -(-8 * n * rows.n_columns // LARGEST_BLOCK))
+    width = -(-rows.n_columns // number)
+    array = rows.array.map_blocks(as_kind, float, dtype=float).rechunk({0: -1, 1: width}).persist()
+    by_place = {one.key[-1]: one for one in _dask("distributed").futures_of(array)}
+    blocks = [by_place[number] for number in range(len(array.chunks[1]))]
+    token = uuid4().hex
+    found = client.gather(
+        [
+            client.submit(
+                column_moments, block, number * width, key=f"cuspfa-columns-{token}-{number}"
+            )
+            for number, block in enumerate(blocks)
+        ]
+    )
+    center, squares = (np.concatenate([one[i] for one in found]) for i in range(2))
+    return OnWorkers(client, blocks, [int(one) for one in array.chunks[1]], n, center, squares)
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def column_moments(block: Array, first: int) -> tuple[Array, Array]:
+    """Means, and sums of squares about them; infinite where values are too large."""
+    block = as_kind(block, float)
+    mean = block.mean(axis=0)
+    if not np.all(np.isfinite(mean)):
+        check_block(Block(block, f"X, of the columns from {first} on", 0), None)
+    centred = block - mean
+    return mean, np.einsum("ij,ij->j", centred, centred)
+
+
+class DistributedColumns:
+    """A `CompleteMatrix` whose Y stays on the workers."""
+
+    def __init__(self, held: OnWorkers, scale: Array, n: float) -> None:
+        self.client, self.n, self.size = held.client, n, held.n
+        self.sum_of_squares: Array = held.squares / scale**2
+        self.bounds = np.cumsum([0, *held.widths])
+        self.token, self.calls = uuid4().hex, 0
+        self.blocks = [
+            self.client.submit(
+                standardised,
+                block,
+                held.center[here],
+                scale[here],
+                key=f"cuspfa-standardised-{self.token}-{number}",
+            )
+            for number, (block, here) in enumerate(zip(held.blocks, self._places(), strict=True))
+        ]
+
+    def _places(self) -> list[slice]:
+        return [slice(int(a), int(b)) for a, b in zip(self.bounds, self.bounds[1:], strict=False)]
+
+    def products(self, w: Array) -> tuple[Array, Array]:
+        """YᵀYW and WᵀYᵀYW: W goes out by blocks of columns, and YᵀYW comes back by them."""
+        self.calls += 1
+        name, submit = f"{self.token}-{self.calls}", self.client.submit
+        parts = [
+            submit(multiply, block, np.ascontiguousarray(w[here]), key=f"cuspfa-scores-{name}-{j}")
+            for j, (block, here) in enumerate(zip(self.blocks, self._places(), strict=True))
+        ]
+        level = 0
+        while len(parts) > 1:
+            level += 1
+            groups = [parts[i : i + TOGETHER] for i in range(0, len(parts), TOGETHER)]
+            parts = [
+                submit(add_up, group, key=f"cuspfa-add-{name}-{level}-{j}")
+                for j, group in enumerate(groups)
+            ]
+        crossed = [
+            submit(multiply_back, block, parts[0], key=f"cuspfa-cross-{name}-{j}")
+            for j, block in enumerate(self.blocks)
+        ]
+        scores, *cross = self.client.gather([parts[0], *crossed])
+        return np.concatenate(cross), scores.T @ scores
+
+    def statistics(self, largest: int | None = KEPT) -> Statistics | None:
+        """Those of the rows, where they are few."""
+        if largest is not None and self.size * len(self.sum_of_squares) > largest:
+            return None
+        return RowMatrix(np.hstack(self.client.gather(self.blocks)), self.n).statistics(None)
+
+
+def standardised(block: Array, center: Array, scale: Array) -> Array:
+    """Y of a block."""
+    return (block - center) / scale
+
+
+def multiply(block: Array, w: Array) -> Array:
+    """A block's part of the scores."""
+    return block @ w
+
+
+def add_up(parts: list[Array]) -> Array:
+    """The sum of partial scores."""
+    return np.asarray(np.sum(parts, axis=0))
+
+
+def multiply_back(block: Array, scores: Array) -> Array:
+    """A block's rows of YᵀYW."""
+    return block.T @ scores

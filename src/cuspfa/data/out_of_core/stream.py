@@ -1,0 +1,377 @@
+"""One pass over rows that are not in memory: a thread reads ahead while blocks are multiplied."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cuspfa._typing import Array, BoolArray
+from cuspfa._utils.arguments import must_be, one_of, whole
+from cuspfa._utils.warn import warn
+from cuspfa.data.in_memory import BLOCK
+from cuspfa.data.moments import Moments
+from cuspfa.data.names import column_label
+from cuspfa.data.out_of_core.block import Block
+from cuspfa.data.out_of_core.mapped import Mapped
+from cuspfa.data.out_of_core.memory import allowed_bytes, check_fits, in_words
+from cuspfa.data.out_of_core.readers import Slices, open_reader, paths_of
+from cuspfa.data.screening.matrix_input import FirstRows, refuse_matrix
+from cuspfa.data.screening.near_constant import Watcher
+from cuspfa.data.sums import Sums
+from cuspfa.data.validate import left_out, without_values
+from cuspfa.errors import DataError
+
+AHEAD = 2
+"""Blocks that are read before they are asked for."""
+BLOCKS_HELD = AHEAD + 4
+"""In all: being read, read ahead, being summed, centred, and what the reader itself holds."""
+SQUARES_HELD = 4
+"""p×p matrices of float64 while sums are made and become a source."""
+MIN_ROWS = 256
+"""Rows of a block of very wide rows: with fewer, adding up p×p numbers would be all the work."""
+MAP_SHARE = 0.25
+"""A wide map is copied, which makes cycles quicker, if that takes no more of the memory allowed."""
+
+
+class Progress(NamedTuple):
+    """How far a pass has come."""
+
+    rows: int
+    """Read so far."""
+    n_rows: int | None
+    """In all, if that is known."""
+    rows_per_second: float
+    seconds_left: float | None
+
+
+class Plan(NamedTuple):
+    """What a fit of a stream will take, known before a row is read."""
+
+    n_rows: int | None
+    n_columns: int
+    how: str
+    """"sums" (one pass), "map" (rows stay in their file) or "rows" (they are copied)."""
+    memory: int
+    """Bytes."""
+    allowed: int | None
+    """Bytes that may be taken; None if nobody knows."""
+
+    def __str__(self) -> str:
+        size = "rows not counted yet" if self.n_rows is None else f"{self.n_rows:,} rows"
+        does = {
+            "sums": "summed up in one pass",
+            "map": "left in the file and read in every cycle",
+            "rows": "copied into memory",
+        }[self.how]
+        of = "" if self.allowed is None else f" of {in_words(self.allowed)}"
+        return f"{size}, {self.n_columns:,} columns, {does}: about {in_words(self.memory)}{of}"
+
+
+class HoleError(DataError):
+    """A value is missing, in rows that are read once."""
+
+
+class Stream:
+    """Rows that are read block by block: `fit` takes one, or makes one of a path.
+
+    Parameters
+    ----------
+    data : path, list of paths, array on disk or iterator
+        A file or folder of Parquet, Feather, CSV, TSV (`cuspfa[files]`), npy, Zarr or h5ad; a
+        `numpy.memmap`, h5py or Zarr array; an AnnData object backed by a file; or an iterator of
+        batches, each an array, sparse matrix or data frame, which can be read once.
+    columns : None, or names, indices, slice or mask
+        The columns to read. None means all.
+    memory_limit : None, int or str, default=None
+        What may be taken, in bytes or as text such as "4GB". None means 80 % of what is free. A
+        fit that would take more is refused before a row is read.
+    dtype : "float64" or "float32", default="float64"
+        With "float32" blocks are multiplied in single precision, twice as fast, and added up in
+        double: seven digits of each block are kept, all are of the sums.
+    batch_rows : int or None, default=None
+        Rows of a block. None means about 16 MB.
+    progress : callable or None, default=None
+        Called with a `Progress` at the start and after each block.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from cuspfa import CuspFactorAnalysis, Stream, datasets
+    >>> X = datasets.simulate(2000, 10, 2, random_state=1).X
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.save(Path(folder) / "rows.npy", X)
+    ...     rows = Stream(Path(folder) / "rows.npy", memory_limit="100MB")
+    ...     rows.n_rows, CuspFactorAnalysis().fit(rows).n_factors_
+    (2000, 2)
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        *,
+        columns: Any = None,
+        memory_limit: int | str | None = None,
+        dtype: str = "float64",
+        batch_rows: int | None = None,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> None:
+        self.dtype = np.dtype(one_of("dtype", dtype, ("float64", "float32")))
+        self.allowed = allowed_bytes(memory_limit)
+        if progress is not None and not callable(progress):
+            raise must_be("progress", "a function or None", progress)
+        self.progress = progress
+        self.reader, self.paths = open_reader(data, columns), paths_of(data)
+        self.batch_rows = _block_rows(batch_rows, self.n_columns, self.allowed)
+        self.empty_rows = 0
+        """Rows without any value that the last pass for a fit left out."""
+
+    @property
+    def names(self) -> list[str] | None:
+        """Of the columns, if they have any."""
+        return self.reader.names
+
+    @property
+    def n_columns(self) -> int:
+        """How many are read."""
+        return self.reader.n_columns
+
+    @property
+    def n_rows(self) -> int | None:
+        """In all; None for text and iterators, whose rows nobody has counted."""
+        return self.reader.n_rows
+
+    def plan(self) -> Plan:
+        """What a fit will take.
+
+        Where the number of rows is not known it is taken to be above that of the columns.
+        """
+        n, p = self.n_rows, self.n_columns
+        if n is None or n >= p:
+            return Plan(n, p, "sums", self._for_sums(), self.allowed)
+        copy = 2 * 8 * n * p  # the rows, and the same centred and scaled
+        if self.can_be_mapped and self.allowed is not None and copy > MAP_SHARE * self.allowed:
+            return Plan(n, p, "map", Mapped.memory(n, p), self.allowed)
+        return Plan(n, p, "rows", copy + self._for_blocks(), self.allowed)
+
+    def _for_blocks(self) -> int:
+        rows = min(self.batch_rows, self.n_rows or self.batch_rows)
+        return BLOCKS_HELD * rows * self.n_columns * self.dtype.itemsize
+
+    def _for_sums(self) -> int:
+        return SQUARES_HELD * 8 * self.n_columns**2 + self._for_blocks()
+
+    @property
+    def can_be_mapped(self) -> bool:
+        """Is it one array, of which any part can be read at any time?"""
+        return isinstance(self.reader, Slices) and self.reader.is_one_array
+
+    def blocks(self, *, holes: bool = False) -> Iterator[Block]:
+        """Blocks of rows, read ahead in a thread; a value that is no number is an error.
+
+        With `holes` all rows are there, with their missing values; without, rows that have no value
+        at all are left out and counted.
+        """
+        began, rows = time.perf_counter(), 0
+        self.empty_rows = 0
+        self._tell(began, rows)
+        for block in _read_ahead(self._checked(holes), AHEAD):
+            self.empty_rows += block.empty
+            yield block
+            rows += len(block.rows) + block.empty
+            self._tell(began, rows)
+
+    def _checked(self, holes: bool) -> Iterator[Block]:
+        for block in self.reader.blocks(self.batch_rows, self.dtype):
+            with np.errstate(over="ignore", invalid="ignore"):
+                fine = bool(np.isfinite(block.rows.sum()))
+            if not fine:
+                lacking = without_values(block.rows)
+                check_block(block, self.names, holes, lacking)
+                if lacking.any() and not holes:
+                    block = block._replace(rows=block.rows[~lacking], empty=int(lacking.sum()))
+            yield block
+
+    def _tell(self, began: float, rows: int) -> None:
+        if self.progress is not None:
+            speed = rows / max(time.perf_counter() - began, 1e-9)
+            left = (self.n_rows - rows) / speed if self.n_rows is not None and rows else None
+            self.progress(Progress(rows, self.n_rows, speed, left))
+
+
+def summed_up(stream: Stream) -> Moments:
+    """The same for the user, who is told of rows that were left out."""
+    first = FirstRows(stream.n_columns)
+    found = moments_of(stream, first)
+    if first.square is not None:
+        refuse_matrix(first.square)
+    said = (stream.reader.remark, left_out(stream.empty_rows, found.n))
+    if any(said):
+        warn(" ".join(filter(None, said)))
+    return found
+
+
+def moments_of(stream: Stream, watcher: Watcher | None = None) -> Moments:
+    """Count, means and cross-products, in one pass; `watcher` sees the blocks too."""
+    _check_squares(stream)
+    sums = Sums(stream.n_columns)
+    for block in stream.blocks():
+        sums.add(block.rows)
+        if watcher is not None:
+            watcher.add(block.rows)
+    return as_moments(sums, stream.names)
+
+
+def read(stream: Stream, watcher: Watcher | None = None) -> Moments | Mapped | Array:
+    """Sums for n ≥ p; otherwise a map of the rows, or the rows themselves, where they fit.
+
+    Rows are held until there are as many as columns, for until then they are smaller than p×p.
+    """
+    p, plan = stream.n_columns, stream.plan()
+    if plan.how == "map":
+        check_fits(plan.memory, plan.allowed, str(plan), "Give it more, or fewer columns.")
+        assert isinstance(stream.reader, Slices)
+        return Mapped.of(stream.reader, stream.names, check_block)
+    if plan.how == "rows":
+        check_fits(plan.memory, plan.allowed, str(plan), "Write the rows as one npy file instead.")
+    if stream.n_rows is not None and stream.n_rows >= p:
+        return moments_of(stream, watcher)
+    sums: Sums | None = None
+    held: list[Array] = []
+    rows = 0
+    for block in stream.blocks():
+        rows += len(block.rows)
+        if watcher is not None:
+            watcher.add(block.rows)
+        if sums is None:
+            held.append(np.asarray(block.rows))
+            _check_held(rows, stream)
+        if rows >= p and held:
+            _check_squares(stream)
+            sums = Sums(p)
+            while held:
+                sums.add(held.pop(0))
+        elif sums is not None:
+            sums.add(block.rows)
+    if sums is not None:
+        return as_moments(sums, stream.names)
+    return np.concatenate(held) if held else np.zeros((0, p))
+
+
+def as_moments(sums: Sums, names: list[str] | None) -> Moments:
+    """Checked, if there are rows enough."""
+    if sums.n < 2:
+        raise DataError(f"Found {sums.n} row(s) while a minimum of 2 is required.")
+    large = ~np.isfinite(sums.mean) | ~np.isfinite(np.diag(sums.cross))
+    if large.any():
+        label = column_label(int(np.argmax(large)), names)
+        raise DataError(
+            f"{label} holds values too large to be squared (in float32, if the stream has "
+            "dtype='float32'). Rescale it."
+        )
+    with np.errstate(over="ignore", invalid="ignore"):
+        return Moments(sums.n, sums.mean, sums.cross, names)
+
+
+def _block_rows(given: int | None, p: int, allowed: int | None) -> int:
+    """About 16 MB, or less where all blocks together would take a quarter of what is allowed."""
+    if given is not None:
+        return whole("batch_rows", given, 1)
+    p = max(p, 1)  # that there are no columns is said elsewhere
+    rows = max(BLOCK // p, MIN_ROWS)
+    return rows if allowed is None else max(1, min(rows, allowed // (4 * BLOCKS_HELD * 8 * p)))
+
+
+def _check_squares(stream: Stream) -> None:
+    check_fits(
+        stream._for_sums(),
+        stream.allowed,
+        f"A fit to {stream.n_columns:,} columns by their cross-products",
+        "Use fewer columns, a smaller batch_rows, or a machine with more memory.",
+    )
+
+
+def _check_held(rows: int, stream: Stream) -> None:
+    check_fits(
+        2 * 8 * rows * stream.n_columns,
+        stream.allowed,
+        f"Holding {rows:,} rows of {stream.n_columns:,} columns, more columns than rows so far,",
+        "Write the rows as one npy file and give its path: it is read from where it is.",
+    )
+
+
+def check_block(
+    block: Block,
+    names: list[str] | None,
+    holes: bool = False,
+    lacking: BoolArray | None = None,
+) -> None:
+    """Name the first value that is no number, but in rows that are lacking altogether."""
+    wrong = np.isinf(block.rows) if holes else ~np.isfinite(block.rows)
+    if lacking is not None:
+        wrong[lacking] = False
+    if not wrong.any():
+        return  # a sum too large for a number, of values that are not
+    row, column = (int(one) for one in np.argwhere(wrong)[0])
+    missing = bool(np.isnan(block.rows[row, column]))
+    kind, what = (HoleError, "NaN") if missing else (DataError, "infinity")
+    if not missing and block.rows.dtype == np.float32:
+        what += ", or a value beyond the range of float32,"
+    advice = "fill the holes" if missing else "put right what made them"
+    raise kind(
+        f"{block.place}: {column_label(column, names)} has {what} in row {block.first + row}, "
+        f"counted from 0. Drop such rows or columns, or {advice}."
+    )
+
+
+# --- a thread that reads ahead -----------------------------------------------------------------
+
+
+class _Failed(NamedTuple):
+    error: BaseException
+
+
+def _read_ahead(blocks: Iterator[Block], ahead: int) -> Iterator[Block]:
+    """The same blocks, read in a thread; its errors are the caller's."""
+    ready: queue.Queue[Block | _Failed | None] = queue.Queue(ahead)
+    stop = threading.Event()
+
+    def put(one: Block | _Failed | None) -> bool:
+        while not stop.is_set():
+            try:
+                ready.put(one, timeout=0.1)
+                return True
+            except queue.Full:
+                continue
+        return False
+
+    def work() -> None:
+        try:
+            for block in blocks:
+                if not put(block):
+                    return
+            put(None)
+        except BaseException as error:
+            put(_Failed(error))
+
+    thread = threading.Thread(target=work, name="cuspfa-reader", daemon=True)
+    thread.start()
+    try:
+        while (found := ready.get()) is not None:
+            if isinstance(found, _Failed):
+                raise found.error
+            yield found
+    finally:
+        stop.set()
+        thread.join()
+
+
+def as_stream(data: Any) -> Stream:
+    """The stream itself, or one over a path or what else can be read by blocks."""
+    return data if isinstance(data, Stream) else Stream(data)

@@ -1,0 +1,1 @@
+"""Screening of columns and rows."""

@@ -1,0 +1,124 @@
+"""Columns in which hardly a row differs from the others: they may make a factor of their own."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from scipy import sparse
+
+from cuspfa._typing import Array, Indices
+from cuspfa.data.names import column_label
+from cuspfa.data.validate import Table
+
+FEW = 0.01
+"""A column is nearly constant if no more than this part of its rows, or one row, differs."""
+LOOK = 101
+"""So many rows are looked at first, so that columns that vary cost next to nothing."""
+MEMBERS = 20
+"""With fewer rows than this no column is called nearly constant."""
+
+
+def nearly_constant(table: Table) -> str | None:
+    """A warning that names columns in which hardly a row differs from the others, if there are."""
+    rows, labels = table.rows, table.labels
+    n = rows.shape[0]
+    if n < MEMBERS:
+        return None
+    few = max(1, int(FEW * n))
+    if sparse.issparse(rows):
+        found = _hardly_vary_sparse(rows, few)
+    else:
+        found = _hardly_vary_holes(rows, few) if table.has_holes else _hardly_vary(rows, few)
+    return _said_of_nearly_constant(found, few, n, labels)
+
+
+class Watcher(Protocol):
+    """What looks at the blocks of a pass beside those who sum them up."""
+
+    def add(self, block: Any) -> None:
+        """One more block of rows."""
+
+
+class RareValues:
+    """The same for rows that come by blocks: of columns that hardly vary, what differs is counted.
+
+    Which these may be, and what value is common in them, is learned from the first block.
+    """
+
+    def __init__(self) -> None:
+        self._n, self._suspects = 0, np.zeros(0, dtype=np.intp)
+        self._common = self._differ = np.zeros(0)
+
+    def add(self, block: Any) -> None:
+        """One more block of rows."""
+        if not self._n and len(block):
+            common, self._suspects = _suspects(block)
+            self._common, self._differ = common[self._suspects], np.zeros(len(self._suspects))
+        self._n += len(block)
+        if len(self._suspects):
+            self._differ += np.sum(block[:, self._suspects] != self._common, axis=0)
+
+    def warning(self, labels: list[Any] | None) -> str | None:
+        """What is to be said of them, if there are any."""
+        few = max(1, int(FEW * self._n))
+        if self._n < MEMBERS:
+            return None
+        found = [int(j) for j in self._suspects[self._differ <= few]]
+        return _said_of_nearly_constant(found, few, self._n, labels)
+
+
+def _said_of_nearly_constant(
+    found: list[int], few: int, n: int, labels: list[Any] | None
+) -> str | None:
+    if not found:
+        return None
+    shown = ", ".join(column_label(j, labels) for j in found[:5])
+    more = f" and {len(found) - 5} more" if len(found) > 5 else ""
+    return (
+        f"{shown}{more} {'is' if len(found) == 1 else 'are'} nearly constant: at most {few} of "
+        f"{n} rows differ from the others. Such columns say little of any factor but may make one "
+        "of their own. Drop them, or expect that."
+    )
+
+
+def _hardly_vary(rows: Any, few: int) -> list[int]:
+    """Columns in which at most `few` rows differ from the most common value.
+
+    That value is the median, of all rows or of those looked at.
+    """
+    common, suspects = _suspects(rows)
+    return [int(j) for j in suspects if np.sum(rows[:, j] != common[j]) <= few]
+
+
+def _suspects(rows: Any) -> tuple[Array, Indices]:
+    """Medians of the rows looked at, and the columns in which nearly all of these have it."""
+    n = len(rows)
+    look = np.asarray(rows[np.linspace(0, n - 1, min(n, LOOK)).astype(int)], dtype=float)
+    common = np.median(look, axis=0)
+    most = max(2, 4 * FEW * len(look))
+    return common, np.flatnonzero(np.sum(look != common, axis=0) <= most)
+
+
+def _hardly_vary_holes(rows: Any, few: int) -> list[int]:
+    """The same among the values that a column has."""
+    found = []
+    for j in range(rows.shape[1]):
+        values = rows[:, j][~np.isnan(rows[:, j])]
+        if len(values) >= MEMBERS and np.sum(values != np.median(values)) <= few:
+            found.append(j)
+    return found
+
+
+def _hardly_vary_sparse(rows: Any, few: int) -> list[int]:
+    """The same: the most common value is zero, or the median of a column with hardly a zero."""
+    n, p = rows.shape
+    filled = np.bincount(rows.indices[rows.data != 0], minlength=p)
+    found = np.flatnonzero(filled <= few).tolist()
+    full = np.flatnonzero(filled >= n - few)
+    columns = rows[:, full].tocsc()
+    for place, j in enumerate(full.tolist()):
+        values = columns.data[columns.indptr[place] : columns.indptr[place + 1]]
+        if n - np.sum(values == np.median(values)) <= few:
+            found.append(j)
+    return sorted(found)

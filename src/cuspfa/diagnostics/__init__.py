@@ -1,0 +1,1 @@
+"""Checks of data, fit and prior."""

@@ -1,0 +1,129 @@
+"""How the answer depends on the prior: a table over settings, cheap because a fit is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.base import clone
+
+from cuspfa._typing import Array
+from cuspfa._utils.arguments import must_be
+from cuspfa.data.moments import Moments
+from cuspfa.data.validate import check_table
+from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
+from cuspfa.inference.engine import ENGINES, default_prior
+from cuspfa.model.slabs import GaussianSlab, InverseGammaSlab, LearnedSlab
+
+Slabs = GaussianSlab | InverseGammaSlab | LearnedSlab
+
+
+class SensitivityRow(NamedTuple):
+    """One setting of the prior and what it leads to."""
+
+    alpha: float
+    spike: float | None
+    slab: Slabs
+    n_factors: int
+    expected_active_factors: float
+    lower_bound: float
+
+
+def sensitivity(
+    estimator: CuspFactorAnalysis,
+    X: Any,
+    *,
+    alpha: Iterable[float] | None = None,
+    spike: Iterable[float | None] | None = None,
+    slab: Iterable[Slabs] | None = None,
+) -> list[SensitivityRow]:
+    """Fit under every combination of the given prior settings.
+
+    Parameters
+    ----------
+    estimator : CuspFactorAnalysis
+        Its prior is the setting that the others vary; it is not changed.
+    X : array, data frame or Moments
+        The data; missing values as in `CuspFactorAnalysis.fit`.
+    alpha, spike, slab : iterables or None
+        The values to try of each; None keeps the estimator's own. A finite spike needs a slab that
+        does not learn from all factors: give both.
+
+    Returns
+    -------
+    list of SensitivityRow
+        In the order of the combinations, the last argument varying fastest.
+
+    Examples
+    --------
+    >>> from cuspfa import CuspFactorAnalysis, datasets, sensitivity
+    >>> X = datasets.simulate(200, 10, 2, random_state=1).X
+    >>> [row.n_factors for row in sensitivity(CuspFactorAnalysis(), X, alpha=[1, 5, 20])]
+    [2, 2, 2]
+    """
+    if not isinstance(estimator, CuspFactorAnalysis):
+        raise must_be("estimator", "a CuspFactorAnalysis", type(estimator).__name__)
+    base = estimator.prior
+    if base is None:
+        method = estimator.method
+        base = default_prior(ENGINES[method]() if isinstance(method, str) else method)
+    values: list[list[Any]] = []
+    for name, given in (("alpha", alpha), ("spike", spike), ("slab", slab)):
+        if given is not None and not isinstance(given, Iterable):
+            raise must_be(name, "None or several values", given)
+        chosen = [getattr(base, name)] if given is None else list(given)
+        if not chosen:
+            raise must_be(name, "None or at least one value", given)
+        values.append(chosen)
+    # All settings are checked before the first fit.
+    priors = [replace(base, alpha=a, spike=s, slab=law) for a, s, law in product(*values)]
+    moments = _moments(X)
+    if not estimator.standardize and estimator.prior is None:
+        # With a prior given the data are taken as they are: put them on the scale of prior=None.
+        variances = np.diag(moments.covariance) if moments is not None else _variances(X)
+        scale = float(np.sqrt(np.median(variances)))
+        if moments is not None:
+            cross = moments.cross_products / scale**2
+            moments = Moments(moments.n, moments.mean / scale, cross, moments.names)
+        else:
+            X = check_table(X, holes=True).rows / scale
+    rows = []
+    for prior in priors:
+        model = clone(estimator).set_params(prior=prior)
+        model = model.fit_moments(moments) if moments is not None else model.fit(X)
+        rows.append(
+            SensitivityRow(
+                prior.alpha,
+                prior.spike,
+                prior.slab,
+                model.n_factors_,
+                model.expected_active_factors_,
+                model.lower_bound_,
+            )
+        )
+    return rows
+
+
+def _moments(X: Any) -> Moments | None:
+    """One pass over the rows for all fits, where that is enough."""
+    if isinstance(X, Moments):
+        return X
+    table = check_table(X, holes=True)
+    wide = table.rows.shape[0] < table.rows.shape[1]
+    if table.has_holes or wide or issparse(table.rows):
+        return None
+    return Moments.from_rows(table.rows, table.names)
+
+
+def _variances(X: Any) -> Array:
+    rows = check_table(X, holes=True).rows
+    if issparse(rows):
+        mean = np.asarray(rows.mean(axis=0)).ravel()
+        squares = np.asarray(rows.multiply(rows).sum(axis=0)).ravel()
+        n = rows.shape[0]
+        return np.asarray((squares - n * mean**2) / (n - 1))
+    return np.asarray(np.nanvar(np.asarray(rows, dtype=float), axis=0, ddof=1))

@@ -1,0 +1,519 @@
+"""The scikit-learn face: check → source → engine → posterior → attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn import get_config
+from sklearn.base import BaseEstimator
+from sklearn.utils import Tags, estimator_html_repr
+
+from cuspfa._typing import RandomState
+from cuspfa._utils.arguments import generator, must_be, one_of
+from cuspfa._utils.sklearn_compat import Interval, StrOptions, check_parameters
+from cuspfa._utils.warn import warn
+from cuspfa.data.complete import Prepared, prepare_moments, prepare_rows
+from cuspfa.data.moments import Moments
+from cuspfa.data.names import text_names
+from cuspfa.data.out_of_core.load import bring, find_away
+from cuspfa.data.screening.near_constant import nearly_constant
+from cuspfa.data.validate import check_table, left_out
+from cuspfa.errors import DataError
+from cuspfa.estimator import fit_warnings
+from cuspfa.estimator.prediction import NewRows
+from cuspfa.estimator.repr_html import with_result
+from cuspfa.inference.engine import ENGINES, Method, default_prior, infer
+from cuspfa.inference.gibbs.settings import Gibbs
+from cuspfa.inference.variational.settings import Variational
+from cuspfa.missing.source import HoleSource, never_together, prepare_holes, single_values
+from cuspfa.model.prior import CuspPrior
+from cuspfa.posterior.sampled import SampledPosterior
+from cuspfa.posterior.variational import VariationalPosterior
+from cuspfa.rotation.gpa import METHODS, Rotation, as_rotation
+
+FARTHEST = 1e30
+"""Standard deviations, on the scale of the prior, beyond which its numbers would mean nothing."""
+
+
+class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
+    """Gaussian factor analysis under the cumulative shrinkage process.
+
+    y = center + Λη + ε with η ~ N(0, I) and ε ~ N(0, diag σ²); the number of factors is learned.
+
+    Parameters
+    ----------
+    n_factors : "auto" or int, default="auto"
+        The number of factors, or that it is to be found.
+    method : "variational", "gibbs", Variational or Gibbs, default="variational"
+        The engine, a word or an object with its settings. To set these by `set_params` or search
+        over them (`method__tol`), pass `method=Variational()`: inside a word there is nothing to
+        set.
+    prior : CuspPrior or None, default=None
+        None means `CuspPrior()`: a slab that learns each factor's scale, a spike at zero and a
+        weak noise prior, all on the scale of the data. For `Gibbs` it means the same with
+        `InverseGammaSlab(2, 0.4)` and a spike so narrow that it makes no factors. Priors cannot
+        be changed: a search goes over whole ones, as in
+        `{"prior": [CuspPrior(alpha=1), CuspPrior(alpha=5)]}`.
+    standardize : bool, default=True
+        Scale each column to unit sample variance before fitting. Results are in the user's units
+        all the same. If False, a prior that is given is taken as it is, on the data's own scale;
+        with `prior=None` all columns are divided by one common number, the root of their median
+        variance, and columns of very different size are better standardised.
+    rotation : None, str or Rotation, default=None
+        Axes of the factors. None leaves them on principal axes. "varimax", "quartimax" and
+        "equamax" keep them uncorrelated; "promax", "oblimin", "quartimin" and "geomin" do not. A
+        `Rotation` has settings, and a target. Done on the correlation scale, whatever the units.
+    random_state : None, int, numpy.random.Generator or numpy.random.RandomState
+        Seed. A search from the spectrum needs it only for p > 400; random starts and sampling
+        always.
+    n_jobs : int or None, default=None
+        Processes for random starts and for chains of large data, as in joblib.
+
+    Attributes
+    ----------
+    n_factors_ : int
+        Number of active factors; of a sampler the most probable one.
+    expected_active_factors_ : float
+        E[H*], under q or over draws.
+    lower_bound_ : float
+        The evidence lower bound of the chosen run, for the data as the engine saw them. Comparable
+        between fits of the same data with the same `standardize` and the same `mean` setting; NaN
+        of a sampler, which has none.
+    search_ : list of SearchEntry
+        By number of factors: n_factors, lower_bound, evidence with its Monte Carlo
+        evidence_error, tied (might another set of draws have chosen this number?), weight,
+        n_iter, status. The weights of a sampler are probabilities.
+    trace_ : ndarray (n_iter_,)
+        The bound after each of the last run's cycles; of a sampler the log-likelihood of each
+        draw, chain after chain.
+    components_ : ndarray (n_factors_, p)
+        Posterior mean loadings in the user's units; `components_.T @ factor_correlations_ @
+        components_ + diag(noise_variance_)` is `get_covariance()`. Signs are those of
+        `loadings_`, where a factor's largest entry is positive; here another may be larger.
+    loadings_ : ndarray (p, n_factors_)
+        The same factors on the correlation scale, `components_.T` divided by each variable's
+        standard deviation. Without a rotation the factors are turned to the principal axes of
+        this matrix (its columns are orthogonal), so that they do not depend on the units of the
+        data; with one, this is the pattern matrix. Strongest first, the largest loading of each
+        positive (the first of them, where several are largest). `components_`, scores and names
+        have the same factors in the same order.
+    factor_correlations_ : ndarray (n_factors_, n_factors_)
+        Φ, the correlations of the factors: the identity unless a rotation is oblique.
+    structure_ : ndarray (p, n_factors_)
+        Correlations of variables with factors, `loadings_ @ factor_correlations_`.
+    rotation_matrix_ : ndarray (n_factors_, n_factors_)
+        T, from principal axes to these: `loadings_` is principal loadings @ inv(T).T, scores are
+        principal scores @ T, and Φ = TᵀT.
+    noise_variance_ : ndarray (p,)
+        The part of each variable's expected variance that mean loadings do not explain, in the
+        user's units.
+    mean_ : ndarray (p,)
+        Sample means; with missing values, the posterior means of the columns' means.
+    posterior_ : VariationalPosterior or SampledPosterior
+        The fitted distribution, for draws.
+    status_, converged_, n_iter_
+        How the best run ended, or whether chains have met, and the sweeps of each.
+    n_features_in_, feature_names_in_
+        As in scikit-learn: names are kept if all of them are text.
+
+    Examples
+    --------
+    >>> from cuspfa import CuspFactorAnalysis, datasets
+    >>> X = datasets.simulate(200, 10, 2, random_state=1).X
+    >>> model = CuspFactorAnalysis().fit(X)
+    >>> model.n_factors_
+    2
+    >>> model.get_covariance().shape
+    (10, 10)
+    """
+
+    posterior_: VariationalPosterior | SampledPosterior
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_factors": [StrOptions({"auto"}), Interval(Integral, 0, None, closed="left")],
+        "method": [StrOptions(set(ENGINES)), Variational, Gibbs],
+        "prior": [CuspPrior, None],
+        "standardize": ["boolean"],
+        "rotation": [StrOptions(set(METHODS) - {"target"}), Rotation, None],
+        "random_state": [
+            None,
+            Interval(Integral, 0, None, closed="left"),
+            np.random.Generator,
+            np.random.RandomState,
+        ],
+        "n_jobs": [
+            None,
+            Interval(Integral, None, -1, closed="right"),
+            Interval(Integral, 1, None, closed="left"),
+        ],
+    }
+
+    def __init__(
+        self,
+        *,
+        n_factors: int | str = "auto",
+        method: str | Method = "variational",
+        prior: CuspPrior | None = None,
+        standardize: bool = True,
+        rotation: str | Rotation | None = None,
+        random_state: RandomState = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_factors = n_factors
+        self.method = method
+        self.prior = prior
+        self.standardize = standardize
+        self.rotation = rotation
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @classmethod
+    def as_published(
+        cls,
+        method: str = "variational",
+        *,
+        search: bool = False,
+        random_state: RandomState = None,
+        n_jobs: int | None = None,
+        callback: Callable[[Any], None] | None = None,
+    ) -> Self:
+        """The application of the paper: prior, treatment of the data, starts and tolerance.
+
+        Parameters
+        ----------
+        method : {"variational", "gibbs"}
+            "variational" is §4 of Legramanti (2020): columns centred and not scaled, sample means
+            taken as known, H = p + 1, 20 random starts, each stopped when its bound grows by less
+            than 0.05. "gibbs" is the adaptive sampler it is compared with: 15 000 sweeps, of which
+            every fifth is kept after the first 5000.
+        search : bool, default=False
+            Find the number of factors by search instead of random starts, with the paper's bound
+            as score and everything else as above; of "variational" only.
+        random_state : None, int, numpy.random.Generator or numpy.random.RandomState
+            Seed of the random starts.
+        n_jobs : int or None
+            Processes for the random starts.
+        callback : callable or None
+            Told of progress after each cycle or sweep.
+
+        Returns
+        -------
+        CuspFactorAnalysis
+            Not fitted yet.
+
+        Examples
+        --------
+        >>> from cuspfa import CuspFactorAnalysis, datasets
+        >>> X = datasets.load_bfi(subset="paper").data
+        >>> model = CuspFactorAnalysis.as_published("variational", search=True).fit(X)
+        >>> model.n_factors_, round(model.lower_bound_, 2)
+        (3, -5310.92)
+        """
+        one_of("method", method, tuple(ENGINES))
+        if not isinstance(search, (bool, np.bool_)):
+            raise must_be("search", "True or False", search)
+        if method == "gibbs":
+            if search:
+                raise must_be("search", "False with method='gibbs', which has none", search)
+            sampler = Gibbs(
+                n_draws=2000,
+                n_chains=1,
+                burn_in=5000,
+                thin=5,
+                turn_every=0,
+                init="random",
+                mean="plugged-in",
+                callback=callback,
+            )
+            return cls(
+                method=sampler,
+                prior=CuspPrior.gibbs_paper(),
+                standardize=False,
+                random_state=random_state,
+                n_jobs=n_jobs,
+            )
+        return cls(
+            method=Variational(
+                tol=0.05,
+                init="spectral" if search else "random",
+                score="bound",
+                n_init=20,
+                mean="plugged-in",
+                callback=callback,
+            ),
+            prior=CuspPrior.variational_paper(),
+            standardize=False,
+            random_state=random_state,
+            n_jobs=n_jobs,
+        )
+
+    @classmethod
+    def from_posterior(cls, posterior: VariationalPosterior | SampledPosterior) -> Self:
+        """A fitted model of a posterior, such as one that `cuspfa.load` has read.
+
+        It answers all that the model answered which made the posterior: scores, densities, filled
+        rows. Its parameters are those of that fit as far as they are known: number of factors,
+        prior, scaling, rotation and seed. Settings of the engine (`Variational(tol=…)`,
+        `Gibbs(n_draws=…)`) are not kept; set them before it is fitted again.
+
+        Parameters
+        ----------
+        posterior : VariationalPosterior or SampledPosterior
+            What was learned.
+
+        Returns
+        -------
+        CuspFactorAnalysis
+            Fitted.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> import cuspfa
+        >>> X = cuspfa.datasets.simulate(200, 10, 2, random_state=1).X
+        >>> model = cuspfa.CuspFactorAnalysis(rotation="varimax").fit(X)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = os.path.join(folder, "fit.cusp")
+        ...     model.posterior_.save(path)
+        ...     again = cuspfa.CuspFactorAnalysis.from_posterior(cuspfa.load(path))
+        >>> bool((again.transform(X) == model.transform(X)).all())
+        True
+        """
+        if not isinstance(posterior, (VariationalPosterior, SampledPosterior)):
+            raise must_be(
+                "posterior", "the posterior_ of a fit, or what cuspfa.load has read", posterior
+            )
+        if posterior.record is None:
+            raise must_be("posterior", "of a fit, with its record", "one without")
+        known = posterior.origin.parameters if posterior.origin is not None else {}
+        model = cls(method=posterior.record.method, rotation=posterior.rotation, **known)
+        usual = default_prior(ENGINES[posterior.record.method]())
+        fewest = float(posterior.column_counts.min())  # less one, where means are unknown
+        if posterior.prior not in (usual, usual.for_counts(fewest), usual.for_counts(fewest - 1)):
+            model.prior = posterior.prior
+        model._store(posterior)
+        return model
+
+    # --- fitting ---
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit to rows of data.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame (n, p), path, iterator, Stream or Dask collection
+            Numeric data, rows are observations. NaN, null or masked values of dense data are
+            missing: they are neither filled nor dropped, and taken as missing at random; a row
+            without any value is left out, with a warning. Infinity is an error. Files and
+            folders (Parquet, Feather, CSV, TSV, npy, Zarr, h5ad) and iterators are read block by
+            block, with memory for a block and p×p numbers; `Stream` has the settings.
+            `dask.array` and `dask.dataframe` are summed up, or held, where they are.
+        y : ignored
+            For scikit-learn's pipelines.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit_rows(X)
+
+    def fit_moments(self, moments: Moments) -> Self:
+        """Fit to sufficient statistics: count, means and cross-products.
+
+        Parameters
+        ----------
+        moments : Moments
+            Of at least two rows, from `Moments.from_rows`, `from_covariance` or
+            `from_correlation`.
+
+        Returns
+        -------
+        self
+            As if fitted to the rows themselves.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from cuspfa import CuspFactorAnalysis, Moments
+        >>> R = 0.7 * np.ones((6, 6)) + 0.3 * np.eye(6)
+        >>> CuspFactorAnalysis().fit_moments(Moments.from_correlation(R, n=200)).n_factors_
+        1
+        """
+        method, scaling = self._check_parameters()
+        if not isinstance(moments, Moments):
+            raise must_be("moments", "a Moments object", moments)
+        if moments.n < 2:
+            raise DataError(f"moments must be of at least 2 rows. Got {moments.n} instead.")
+        moments.check_usable()
+        self._check_n_factors(len(moments.mean), method)
+        names = None if moments.names is None else text_names(moments.names)
+        prepared = prepare_moments(moments, scaling=scaling, flat_mean=method.mean == "flat")
+        return self._fit(prepared, method, names)
+
+    def _fit_rows(self, X: Any, names: list[str] | None = None) -> Self:
+        """`names` are for a matrix that has its names beside it, as in `fit_anndata`."""
+        method, scaling = self._check_parameters()
+        view, empty, remark = find_away(X), 0, None
+        if view is not None:
+            self._check_n_factors(view.n_columns, method)
+            brought = bring(view, scaling=scaling, flat_mean=method.mean == "flat")
+            if brought.prepared is not None:
+                return self._fit(brought.prepared, method, brought.names, brought.concern)
+            X, names = brought.rows, brought.names
+            remark, empty = brought.concern, brought.empty
+        table = check_table(X, names, holes=True)
+        self._check_n_factors(table.rows.shape[1], method)
+        flat = method.mean == "flat"
+        if table.has_holes:
+            if not flat:
+                raise DataError(
+                    "X has missing values, and mean='plugged-in' would take the means of what was "
+                    "observed as known, which is biased. Use "
+                    f"{type(method).__name__}(mean='flat'), or rows without missing values."
+                )
+            prepared = prepare_holes(table.rows, scaling=scaling, flat_mean=flat)
+            if isinstance(method, Variational):
+                self._say_before(prepared)
+        else:
+            prepared = prepare_rows(table.rows, scaling=scaling, flat_mean=flat)
+        concerns = (
+            remark,
+            left_out(empty + len(table.empty), prepared.n),
+            nearly_constant(table),
+            never_together(prepared.source, table.labels),
+            single_values(prepared.source),
+        )
+        concern = " ".join(filter(None, concerns)) or None
+        return self._fit(prepared, method, table.names, concern)
+
+    def _say_before(self, prepared: Prepared) -> None:
+        assert isinstance(prepared.source, HoleSource)
+        size = (len(prepared.source.data.rows), len(prepared.source.data.patterns))
+        number = None if isinstance(self.n_factors, str) else int(self.n_factors)
+        said = fit_warnings.before_holes(*size, prepared.source.p, number)
+        if said is not None:
+            warn(said)
+
+    # --- scikit-learn's own ---
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def _html_repr(self) -> str:
+        """scikit-learn's diagram, and the answer below it once there is one."""
+        page: str = estimator_html_repr(self)
+        return with_result(page, self) if hasattr(self, "components_") else page
+
+    # scikit-learn 1.6 does not ask `_html_repr` for either of these.
+    def _repr_html_inner(self) -> str:
+        return self._html_repr()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle = {"text/plain": repr(self)}
+        if get_config()["display"] == "diagram":
+            bundle["text/html"] = self._html_repr()
+        return bundle
+
+    # --- inside ---
+
+    def _check_n_factors(self, p: int, method: Method) -> None:
+        target = getattr(self.rotation, "target", None)
+        if target is not None and (len(target), len(target[0])) != (p, self.n_factors):
+            raise must_be(
+                "the target of rotation",
+                f"of {p} rows, one a column of the data, and n_factors columns",
+                f"{len(target)} × {len(target[0])} with n_factors={self.n_factors!r}",
+            )
+        if isinstance(self.n_factors, str):
+            return
+        if self.n_factors > p:
+            raise must_be("n_factors", f"at most the {p} columns", self.n_factors)
+        if not isinstance(method, Variational):
+            return
+        if method.max_factors is not None and self.n_factors > method.max_factors:
+            raise must_be("n_factors", f"at most max_factors={method.max_factors}", self.n_factors)
+
+    def _check_parameters(self) -> tuple[Method, str]:
+        """The engine, and how the data are to be scaled."""
+        check_parameters(self)
+        method = ENGINES[self.method]() if isinstance(self.method, str) else self.method
+        method.check()
+        if self.standardize:
+            return method, "columns"
+        return method, "common" if self.prior is None else "none"
+
+    def _fit(
+        self,
+        prepared: Prepared,
+        method: Method,
+        names: list[str] | None,
+        concern: str | None = None,
+    ) -> Self:
+        prior = default_prior(method) if self.prior is None else self.prior
+        prior = prior.for_counts(float(prepared.source.counts.min()))
+        n_factors = None if isinstance(self.n_factors, str) else int(self.n_factors)
+        sizes = np.sqrt(prepared.source.squares / prepared.source.counts)
+        if sizes.max() > FARTHEST:
+            raise self._out_of_digits(prepared, "columns are too large for the prior's scale")
+        try:
+            found = infer(
+                method,
+                prepared,
+                prior,
+                n_factors=n_factors,
+                rng=generator(self.random_state),
+                n_jobs=None if self.n_jobs is None else int(self.n_jobs),
+                names=names,
+            )
+        except np.linalg.LinAlgError as error:
+            raise self._out_of_digits(prepared, str(error)) from error
+        self._store(replace(found.posterior, rotation=as_rotation(self.rotation)))
+        if found.interrupted:
+            raise KeyboardInterrupt
+        fit_warnings.tell(self, method, prior, n_factors, concern, found)
+        return self
+
+    def _out_of_digits(self, prepared: Prepared, reason: str) -> DataError:
+        advice = "Drop columns that are copies or sums of others."
+        if not self.standardize:
+            sizes = np.sqrt(prepared.source.squares / prepared.source.counts) * prepared.scale
+            advice = (
+                f"The columns' sizes reach from {sizes.min():.3g} to {sizes.max():.3g}: use "
+                "standardize=True, or columns of like size."
+            )
+        return DataError(f"The numbers do not have the digits for this fit ({reason}). {advice}")
+
+    def _store(self, posterior: VariationalPosterior | SampledPosterior) -> None:
+        """All attributes together, and last, so that a fit that fails leaves the old ones."""
+        record, names = posterior.record, posterior.names
+        assert record is not None
+        solution = posterior.solution
+
+        self.posterior_ = posterior
+        self.lower_bound_ = record.lower_bound
+        self.search_ = record.search
+        self.trace_ = record.trace
+        self.status_ = record.status
+        self.converged_ = record.converged
+        self.n_iter_ = record.n_iter
+        self.expected_active_factors_ = posterior.expected_active_factors
+        self.n_factors_ = posterior.n_active
+        self.mean_ = posterior.mean
+        self.noise_variance_ = posterior.noise_variance
+        self.loadings_ = solution.loadings
+        self.factor_correlations_ = solution.correlations
+        self.structure_ = solution.structure
+        self.rotation_matrix_ = solution.matrix
+        self.components_ = posterior.components
+        self.n_features_in_ = len(posterior.center)
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_

@@ -1,0 +1,322 @@
+"""What a fitted model says of new rows, and of the law they come from."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.base import TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from cuspfa._typing import Array, RandomState
+from cuspfa._utils.arguments import generator, must_be, whole
+from cuspfa._utils.threads import one_blas_thread
+from cuspfa.data.names import check_same_names, check_same_width
+from cuspfa.data.validate import Table, check_columns, check_rows, column_names
+from cuspfa.errors import DataError
+from cuspfa.missing.prediction import ObservedRows
+from cuspfa.posterior.base import Posterior
+from cuspfa.posterior.predictive import MarginalGaussian
+
+
+class FactorScores(NamedTuple):
+    """Normal law of each row's scores."""
+
+    mean: Array
+    """(n, K) E[η_i | y_i]."""
+    covariance: Array
+    """(K, K) their covariance, the same for all rows; (n, K, K), one a row, if values miss."""
+
+
+class NewRows(TransformerMixin):  # type: ignore[misc]
+    """Scores, densities, samples and covariance, from the attributes that a fit has set."""
+
+    n_factors_: int
+    components_: Array
+    noise_variance_: Array
+    rotation_matrix_: Array
+    mean_: Array
+    n_features_in_: int
+    posterior_: Posterior
+
+    def transform(self, X: Any) -> Array:
+        """Factor scores: E[η | y] of each row, given the expected loadings and noise.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame (n, p)
+            Rows with the columns of the fit. Missing values of dense rows (NaN) are left out of
+            account; a row without any value has scores of zero, their prior mean.
+
+        Returns
+        -------
+        ndarray (n, n_factors_), or a data frame after `set_output(transform="pandas")`
+
+        Examples
+        --------
+        >>> from cuspfa import CuspFactorAnalysis, datasets
+        >>> X = datasets.simulate(200, 10, 2, random_state=1).X
+        >>> CuspFactorAnalysis().fit(X[:150]).transform(X[150:]).shape
+        (50, 2)
+        """
+        return self._scores(self._new_rows(X))
+
+    def factor_scores(self, X: Any) -> FactorScores:
+        """Mean and covariance of each row's scores.
+
+        The uncertainty is that of the scores given expected loadings and noise.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame (n, p)
+            Rows with the columns of the fit.
+
+        Returns
+        -------
+        FactorScores
+            `mean` (n, n_factors_), what `transform` gives, and `covariance` (n_factors_,
+            n_factors_), the same for all rows; where values are missing (n, n_factors_,
+            n_factors_), one for each row.
+
+        Examples
+        --------
+        >>> from cuspfa import CuspFactorAnalysis, datasets
+        >>> X = datasets.simulate(200, 10, 2, random_state=1).X
+        >>> scores = CuspFactorAnalysis().fit(X).factor_scores(X)
+        >>> scores.mean.shape, scores.covariance.shape
+        ((200, 2), (2, 2))
+        """
+        table, law = self._new_rows(X), self._marginal()
+        with one_blas_thread(law.components.size):
+            if table.has_holes:
+                observed = ObservedRows(law, table.rows)
+                return FactorScores(observed.scores(), observed.score_covariances())
+            return FactorScores(law.scores(table.rows), law.score_covariance)
+
+    def inverse_transform(self, X: Any) -> Array:
+        """Rows as the factors alone would have them: mean_ + scores @ components_.
+
+        Parameters
+        ----------
+        X : array or data frame (n, n_factors_)
+            Scores, one column for each factor, in their order.
+
+        Returns
+        -------
+        ndarray (n, p)
+        """
+        check_is_fitted(self)
+        scores, names, *_ = check_rows(X)
+        if scores.shape[1] != self.n_factors_:
+            raise must_be(
+                "X", f"scores with {self.n_factors_} columns (one a factor)", scores.shape
+            )
+        own = self.get_feature_names_out().tolist()
+        if names is not None and names != own and set(names) & set(own):
+            raise DataError(f"X must have its columns in the order {own}. Got {names} instead.")
+        return np.asarray(scores @ self.components_ + self.mean_)
+
+    def score_samples(self, X: Any) -> Array:
+        """Log density of each row under N(mean_, get_covariance()).
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame (n, p)
+            Rows with the columns of the fit. Of a row with missing values it is the density of
+            those it has, so that rows with different holes are not to be compared.
+
+        Returns
+        -------
+        ndarray (n,)
+            −inf for a row with values too large to be squared.
+        """
+        table, law = self._new_rows(X), self._marginal()
+        with one_blas_thread(law.components.size):
+            if table.has_holes:
+                return ObservedRows(law, table.rows).log_density()
+            return law.log_density(table.rows)
+
+    def impute(
+        self,
+        X: Any,
+        *,
+        return_std: bool = False,
+        n_draws: int | None = None,
+        random_state: RandomState = None,
+    ) -> Any:
+        """Rows with their missing values filled.
+
+        Under the model, and for values missing at random: see docs/missing_data.md.
+
+        Parameters
+        ----------
+        X : array or data frame (n, p)
+            Rows with the columns of the fit, NaN where values are missing.
+        return_std : bool, default=False
+            Also give the standard deviation of each missing value given what its row has; 0 for
+            values that are there.
+        n_draws : int or None, default=None
+            None fills in expected values: best for prediction, but too regular to be analysed as
+            if they were data. A number gives so many tables with values drawn from their law, each
+            with loadings, noise and means drawn from the posterior: analyse each and pool by
+            Rubin's rules.
+        random_state : None, int, numpy.random.Generator or numpy.random.RandomState
+            Seed of the draws.
+
+        Returns
+        -------
+        ndarray (n, p), or (values, std) with `return_std`, or ndarray (n_draws, n, p)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from cuspfa import CuspFactorAnalysis, datasets
+        >>> X = datasets.simulate(200, 10, 2, random_state=1).X
+        >>> X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
+        >>> model = CuspFactorAnalysis().fit(X)
+        >>> filled, std = model.impute(X, return_std=True)
+        >>> bool(np.isnan(filled).any()), bool(np.all(std[~np.isnan(X)] == 0))
+        (False, True)
+        >>> model.impute(X, n_draws=5, random_state=0).shape
+        (5, 200, 10)
+        """
+        if not isinstance(return_std, (bool, np.bool_)):
+            raise must_be("return_std", "True or False", return_std)
+        table, law = self._new_rows(X), self._marginal()
+        if issparse(table.rows):
+            raise DataError(
+                "X must be dense: in a sparse matrix what is left out is zero, not missing. Pass "
+                "X.toarray(), with NaN where values are missing."
+            )
+        rows = np.asarray(table.rows, dtype=float)
+        with one_blas_thread(law.components.size):
+            observed = ObservedRows(law, rows) if len(rows) else None
+            if n_draws is None:
+                filled = rows.copy() if observed is None else observed.filled()
+                if not return_std:
+                    return filled
+                return filled, rows.copy() if observed is None else observed.standard_deviations()
+            if return_std:
+                raise must_be("return_std", "False with n_draws: the tables tell the spread", True)
+            size, rng = whole("n_draws", n_draws, 1), generator(random_state)
+            result = np.empty((size, *rows.shape))
+            if observed is not None:
+                draws = self.posterior_.draw(size, random_state=rng)
+                if len(draws) < size:  # of a sampler that kept fewer: some serve again
+                    draws = draws.some(np.resize(rng.permutation(len(draws)), size))
+                means = self.posterior_.draw_means(draws, rng)
+                for place, filled in zip(result, observed.draw(draws, means, rng), strict=True):
+                    place[...] = filled
+        return result
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log density of the rows: what `GridSearchCV` and `cross_val_score` compare.
+
+        Examples
+        --------
+        >>> from sklearn.model_selection import cross_val_score
+        >>> from cuspfa import CuspFactorAnalysis, datasets
+        >>> X = datasets.simulate(200, 10, 2, random_state=1).X
+        >>> cross_val_score(CuspFactorAnalysis(), X, cv=3).shape
+        (3,)
+        """
+        values = self.score_samples(X)
+        if not len(values):
+            raise DataError("Found array with 0 sample(s) while a minimum of 1 is required.")
+        return float(np.mean(values))
+
+    def sample(self, n_samples: int = 1, *, random_state: RandomState = None) -> Array:
+        """New rows from N(mean_, get_covariance()).
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of rows.
+        random_state : None, int, numpy.random.Generator or numpy.random.RandomState
+            Seed of these rows. The model's own `random_state` is for its fit and is not used
+            here: None gives other rows each time.
+
+        Returns
+        -------
+        ndarray (n_samples, p)
+        """
+        check_is_fitted(self)
+        size = whole("n_samples", n_samples, 1)
+        return self._marginal().sample(size, generator(random_state))
+
+    def get_covariance(self, columns: Any = None) -> Array:
+        """E[Ω] = E[ΛΛᵀ + Σ], the posterior mean of the covariance, in the user's units.
+
+        Parameters
+        ----------
+        columns : None, or names, indices, slice or mask of some columns
+            The block of these columns alone: for tens of thousands of columns the whole matrix
+            does not fit into memory. Whole numbers are positions from 0, also for a frame whose
+            names are numbers.
+
+        Returns
+        -------
+        ndarray (p, p), or as many rows and columns as were asked for, in their order
+
+        Examples
+        --------
+        >>> from cuspfa import CuspFactorAnalysis, datasets
+        >>> bfi = datasets.load_bfi(subset="paper", as_frame=True)
+        >>> model = CuspFactorAnalysis().fit(bfi.data)
+        >>> model.get_covariance(columns=["A1", "A2", "A3"]).shape
+        (3, 3)
+        """
+        check_is_fitted(self)
+        if columns is None:
+            return self._marginal().covariance()
+        chosen = check_columns(columns, self.n_features_in_, self._names())
+        return self._marginal().covariance(chosen)
+
+    def get_precision(self) -> Array:
+        """The inverse of `get_covariance()`, by Woodbury's formula.
+
+        Returns
+        -------
+        ndarray (p, p)
+        """
+        check_is_fitted(self)
+        return self._marginal().precision()
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Names of the columns of `transform`: factor1, factor2, ... (strongest first)."""
+        check_is_fitted(self)
+        return np.array([f"factor{k}" for k in range(1, self.n_factors_ + 1)], dtype=object)
+
+    # --- inside ---
+
+    def _marginal(self) -> MarginalGaussian:
+        return MarginalGaussian(
+            self.mean_, self.components_, self.noise_variance_, self.rotation_matrix_
+        )
+
+    def _filled(self, rows: Array) -> Array:
+        """Rows of the fit with their holes drawn once, the same every time."""
+        rng = np.random.default_rng(0)
+        draws = self.posterior_.draw(1, random_state=rng)
+        means = self.posterior_.draw_means(draws, rng)
+        return next(ObservedRows(self._marginal(), rows).draw(draws, means, rng))
+
+    def _scores(self, table: Table) -> Array:
+        law = self._marginal()
+        with one_blas_thread(law.components.size):
+            if table.has_holes:
+                return ObservedRows(law, table.rows).scores()
+            return law.scores(table.rows)
+
+    def _new_rows(self, X: Any) -> Table:
+        check_is_fitted(self)
+        own = type(self).__name__
+        check_same_names(own, self._names(), column_names(X))
+        table = check_rows(X, holes=True)
+        check_same_width(own, self.n_features_in_, table.rows.shape[1])
+        return table
+
+    def _names(self) -> list[str] | None:
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else list(names)

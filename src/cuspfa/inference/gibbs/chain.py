@@ -1,0 +1,308 @@
+"""Chains of exact conditional draws: the state, the sweep and the only loop.
+
+A sweep draws scores given (Λ, σ²), loadings and noise given them (`cuspfa.inference.kernels`), then
+labels, sticks and the variances θ_h (`labels.py`). The number of columns changes between θ and the
+scores.
+
+With holes a sweep begins with a value for each of them, given the observed entries alone, and ends
+with the columns' means (`cuspfa.missing.kernels`); no value of a row is kept from sweep to sweep.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from cuspfa._typing import Array, BoolArray, Indices
+from cuspfa.inference.gibbs.labels import (
+    Columns,
+    adapt,
+    draw_labels,
+    draw_sticks,
+    first_columns,
+    log_odds,
+)
+from cuspfa.inference.kernels import (
+    HYPER_STEPS,
+    Chains,
+    Scales,
+    Statistics,
+    draw_given_scales,
+    draw_scales,
+    flip,
+    log_likelihood,
+    rotate_loadings,
+)
+from cuspfa.missing.kernels import draw_given_filled, draw_mean, fill
+from cuspfa.missing.source import HoleSource
+from cuspfa.model.prior import CuspPrior
+from cuspfa.model.slabs import GaussianSlab, InverseGammaSlab
+
+NOTHING = np.zeros(0, dtype=np.intp)
+
+
+class Model(NamedTuple):
+    """What does not change from sweep to sweep."""
+
+    data: Statistics | HoleSource
+    prior: CuspPrior
+    spike: float
+    """θ_∞."""
+    most: int
+    """The most columns a chain may hold."""
+    start_adapt: int | None
+    """Sweep from which the number of columns changes; None: never."""
+    adapt_rate: tuple[float, float]
+    """α_0 and α_1: it changes at sweep t with probability exp(α_0 + α_1 t)."""
+    turn_every: int
+    """Scale-rotation moves in every so manyeth sweep; 0: never."""
+
+
+class State(NamedTuple):
+    """B chains; `columns` is None where the number of factors is given."""
+
+    chains: Chains
+    columns: Columns | None
+    mean: Array | None = None
+    """(p, B) of the columns, where these have holes."""
+
+
+def sweep(state: State, at: int, model: Model, rng: np.random.Generator) -> State:
+    """The state after sweep number `at` (from 1 on)."""
+    chains, columns, mean = state
+    moved = NOTHING
+    if model.turn_every and at % model.turn_every == 0:
+        free = chains.scales.free if columns is not None else None
+        width = chains.loadings.shape[2]
+        moved = np.arange(width) if free is None else np.flatnonzero(free.any(axis=0))
+    chains, mean = _draw_given_scales(chains, mean, moved, model, rng)
+    if len(moved) > 1:
+        chains = rotate_loadings(chains, moved, rng)
+    energy = np.einsum("jbh,jbh->bh", chains.loadings, chains.loadings)
+    p, slab = len(chains.noise), model.prior.slab
+    if columns is None:
+        scales = draw_scales(energy, chains.scales, slab, p, rng)
+        return State(chains._replace(scales=scales), None, mean)
+    odds = log_odds(energy, chains.scales, model.prior, model.spike, p)
+    active, counts = draw_labels(odds, columns, rng)
+    log_s = draw_sticks(counts, active.shape[1], model.prior, rng)
+    columns = Columns(active, log_s, columns.terms)
+    scales = draw_scales(energy, with_labels(chains.scales, columns, model), slab, p, rng)
+    chains = chains._replace(scales=scales)
+    if model.start_adapt is not None and at >= model.start_adapt:
+        rate = math.exp(min(model.adapt_rate[0] + model.adapt_rate[1] * at, 0.0))
+        chosen = rng.random(len(active)) < rate
+        chains, columns = adapt(chains, columns, chosen, model.spike, model.most, model.prior, rng)
+    return State(chains, columns, mean)
+
+
+def _draw_given_scales(
+    chains: Chains, mean: Array | None, moved: Indices, model: Model, rng: np.random.Generator
+) -> tuple[Chains, Array | None]:
+    """Scores, loadings, noise and, where there are holes, values for these and means."""
+    if not isinstance(model.data, HoleSource):
+        return draw_given_scales(chains, moved, model.data, model.prior, rng), None
+    assert mean is not None
+    data = model.data.original
+    filled = fill(data, chains.loadings, chains.noise, mean, rng)
+    chains, _, level = draw_given_filled(chains, moved, data, filled, model.prior, rng)
+    return chains, draw_mean(chains.loadings, level, len(data.rows), rng)
+
+
+def with_labels(scales: Scales, columns: Columns, model: Model) -> Scales:
+    """Scales whose inactive columns have the spike's variance; active ones are drawn next."""
+    slab = model.prior.slab
+    given = slab.variance if isinstance(slab, GaussianSlab) else scales.variances
+    variances = np.where(columns.active, given, model.spike)
+    variances[np.arange(variances.shape[1]) >= columns.terms[:, None]] = 0.0
+    return scales._replace(variances=variances, free=columns.active)
+
+
+def begin(
+    loadings: Array,
+    noise: Array,
+    active: BoolArray | None,
+    model: Model,
+    rng: np.random.Generator,
+    location: Array | None = None,
+) -> State:
+    """A state from loadings (p, B, H), noise (p, B) and the active columns (B, H).
+
+    `active` None means that the number of factors is given, and all columns are. `location` (p,)
+    are the means of columns with holes; None means those of what was observed.
+    """
+    p, size, _ = loadings.shape
+    slab = model.prior.slab
+    energy = np.einsum("jbh,jbh->bh", loadings, loadings)
+    if isinstance(slab, InverseGammaSlab):
+        a, b = np.full(size, slab.shape), np.full(size, slab.rate)
+        scales = Scales(np.ones_like(energy), a, b)
+    else:
+        assert isinstance(slab, GaussianSlab)
+        scales = Scales(np.full_like(energy, slab.variance), None, None)
+    columns = None
+    if active is not None:
+        columns = first_columns(active, model.prior, rng)
+        scales = with_labels(scales, columns, model)
+    scales = draw_scales(energy, scales, slab, p, rng, steps=10 * HYPER_STEPS)
+    mean = None
+    if isinstance(model.data, HoleSource):
+        mean = np.zeros((p, size)) if location is None else np.tile(location[:, None], (1, size))
+    return State(Chains(loadings, noise, scales), columns, mean)
+
+
+class Plan(NamedTuple):
+    """How many sweeps, and which of them are kept."""
+
+    n_draws: int
+    burn_in: int
+    thin: int
+
+    @property
+    def sweeps(self) -> int:
+        """Of each chain."""
+        return self.burn_in + self.thin * self.n_draws
+
+    def keeps(self, at: int) -> bool:
+        """Is the state after this sweep a draw?"""
+        return at > self.burn_in and (at - self.burn_in) % self.thin == 0
+
+
+class Kept(NamedTuple):
+    """D draws of B chains, on the scale of the engine."""
+
+    loadings: Array
+    """(D, B, p, H)"""
+    noise: Array
+    """(D, B, p)"""
+    active: BoolArray
+    """(D, B, H)"""
+    log_likelihood: Array
+    """(D, B) with the scores integrated out."""
+    mean: Array | None = None
+    """(D, B, p) of the columns, where these have holes."""
+
+
+class GibbsProgress(NamedTuple):
+    """How far the chains are; given to a callback."""
+
+    sweep: int
+    n_sweeps: int
+    n_factors: float
+    """Active factors, mean over the chains."""
+    chains: tuple[int, int]
+    """First chain of those that move now, and the first behind them."""
+
+
+Callback = Callable[[GibbsProgress], object]
+
+
+class Checkpoints(Protocol):
+    """Where chains are written as they go."""
+
+    def found(self) -> tuple[State, int, dict[str, Any]] | None:
+        """The last state, its sweep and the generator's state; None at the beginning."""
+
+    def write(self, kept: Kept | None, state: State, at: int, generator: dict[str, Any]) -> None:
+        """New draws, and the state after sweep `at`."""
+
+    def all_kept(self) -> list[Kept]:
+        """Everything that was written."""
+
+
+CHECKPOINT = 250
+"""Sweeps between checkpoints."""
+
+
+def run(
+    state: State,
+    plan: Plan,
+    model: Model,
+    rng: np.random.Generator,
+    *,
+    chains: tuple[int, int],
+    seconds: float | None = None,
+    callback: Callback | None = None,
+    checkpoints: Checkpoints | None = None,
+    caller: int | None = None,
+) -> tuple[list[Kept], int, bool]:
+    """Sweep from `state`, or from the last checkpoint; draws, last sweep, and was it interrupted?
+
+    Checkpoints are made between sweeps and draw nothing, so that the chains are the same with and
+    without them. Where time ends before the first draw, the last state is kept as the only one.
+    `caller` is the process that asked: one of its children ends with it.
+    """
+    child = os.getppid() == caller
+    at, kept, drawn = 0, [], []
+    if checkpoints is not None and (last := checkpoints.found()) is not None:
+        state, at, rng.bit_generator.state = last
+        kept = checkpoints.all_kept()
+    end = math.inf if seconds is None else time.monotonic() + seconds
+    interrupted = False
+    try:
+        while at < plan.sweeps and time.monotonic() < end:
+            state = sweep(state, at + 1, model, rng)
+            at += 1
+            if child and os.getppid() != caller:
+                os._exit(1)  # nobody waits for these draws any more
+            if plan.keeps(at):
+                drawn.append(_draw_of(state, model.data))
+            if at % CHECKPOINT == 0 or at == plan.sweeps:
+                new = [together(drawn)] if drawn else []
+                if checkpoints is not None:
+                    last_state = rng.bit_generator.state
+                    checkpoints.write(new[0] if new else None, state, at, dict(last_state))
+                kept, drawn = kept + new, []
+            if callback is not None:
+                callback(GibbsProgress(at, plan.sweeps, _mean_active(state), chains))
+    except KeyboardInterrupt:
+        interrupted = True
+    if not kept and not drawn:
+        drawn.append(_draw_of(state, model.data))
+    return kept + ([together(drawn)] if drawn else []), at, interrupted
+
+
+def _mean_active(state: State) -> float:
+    if state.columns is None:
+        return float(state.chains.loadings.shape[2])
+    return float(state.columns.active.sum(axis=1).mean())
+
+
+def _draw_of(state: State, data: Statistics | HoleSource) -> Kept:
+    chains, columns, mean = state
+    loadings = np.ascontiguousarray(flip(chains.loadings))
+    size, _, width = loadings.shape
+    active = np.ones((size, width), dtype=bool) if columns is None else columns.active
+    noise = np.ascontiguousarray(chains.noise.T)
+    if not isinstance(data, HoleSource):
+        found = log_likelihood(chains.loadings, chains.noise, data)
+        return Kept(loadings[None], noise[None], active[None], found[None])
+    assert mean is not None
+    pairs = zip(loadings, noise, strict=True)
+    found = np.array([data.log_likelihood(own, variance) for own, variance in pairs])
+    return Kept(loadings[None], noise[None], active[None], found[None], mean.T.copy()[None])
+
+
+def together(parts: list[Kept], axis: int = 0) -> Kept:
+    """Draws one after the other (axis 0) or chains side by side (1), filled up with zeros."""
+    width = max(part.active.shape[2] for part in parts)
+
+    def padded(array: Any) -> Any:
+        missing = width - array.shape[-1]
+        if not missing:
+            return array
+        return np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, missing)])
+
+    means = [part.mean for part in parts if part.mean is not None]
+    return Kept(
+        np.concatenate([padded(part.loadings) for part in parts], axis=axis),
+        np.concatenate([part.noise for part in parts], axis=axis),
+        np.concatenate([padded(part.active) for part in parts], axis=axis),
+        np.concatenate([part.log_likelihood for part in parts], axis=axis),
+        np.concatenate(means, axis=axis) if means else None,
+    )

@@ -1,0 +1,267 @@
+"""A folder of draws, written as they are made; a run that was killed goes on from it.
+
+    chains.json              format, version and the settings all chains share
+    chains-0.json            how far group 0 is: sweep, generator's state, draws in each file
+    chains-0-draws-3.npz     the draws between two checkpoints
+    chains-0-state-3.npz     the state at the last one
+
+A file is written whole or not at all, and the group's JSON last: what it does not name does not
+count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cuspfa.errors import FileError, InputError
+from cuspfa.inference.gibbs.chain import Kept, Model, State
+from cuspfa.inference.gibbs.labels import Columns
+from cuspfa.inference.kernels import Chains, Scales
+from cuspfa.io.atomic import replacing
+from cuspfa.missing.source import HoleSource
+
+if TYPE_CHECKING:
+    from cuspfa.inference.gibbs.settings import Gibbs
+
+FORMAT, VERSION = "cuspfa-chains", 1
+
+
+def settings_of(
+    method: Gibbs, model: Model, n_factors: int | None, streams: list[np.random.Generator]
+) -> dict[str, Any]:
+    """What must be the same for chains to go on; not the number of draws.
+
+    `streams` are the generators of the groups. Nothing is drawn from them.
+    """
+    data, known = hashlib.sha256(), model.data
+    parts = [np.array([known.n]), known.squares]
+    if isinstance(known, HoleSource):
+        parts += [known.seen, known.original.rows]
+    else:
+        parts.append(known.rows[0])
+    for part in parts:
+        data.update(np.ascontiguousarray(part).tobytes())
+    return {
+        "n_chains": int(method.n_chains),
+        "n_groups": len(streams),
+        "burn_in": int(method.burn_in),
+        "thin": int(method.thin),
+        "start_adapt": None if model.start_adapt is None else int(model.start_adapt),
+        "adapt_rate": list(model.adapt_rate),
+        "most_terms": int(model.most),
+        "turn_every": int(model.turn_every),
+        "init": str(method.init),
+        "n_factors": n_factors,
+        "spike": model.spike,
+        "prior": repr(model.prior),
+        "n_columns": len(model.data.squares),
+        "data": data.hexdigest(),
+        "random_state": streams[0].bit_generator.seed_seq.generate_state(4).tolist(),
+    }
+
+
+class Store:
+    """The folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def open(self, settings: dict[str, Any], *, any_seed: bool = False) -> None:
+        """Make the folder, or check that its chains are of these settings.
+
+        `any_seed`: chains of whatever `random_state` may go on.
+        """
+        if self.folder.exists() and not self.folder.is_dir():
+            raise InputError(f"store must be a folder. Got the file {str(self.folder)!r} instead.")
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(
+                f"store: the folder {str(self.folder)!r} cannot be made: {error}."
+            ) from None
+        head = self.folder / "chains.json"
+        if not head.exists():
+            if any(self.folder.iterdir()):
+                raise InputError(
+                    f"store must be an empty folder, or one with chains of cuspfa in it. Got "
+                    f"{str(self.folder)!r}, which holds other files."
+                )
+            write_json(head, {"format": FORMAT, "version": VERSION, "settings": settings})
+            return
+        content = read_json(head)
+        if content.get("format") != FORMAT or content.get("version") != VERSION:
+            raise FileError(
+                f"{str(head)!r} is of format {content.get('format')!r}, version "
+                f"{content.get('version')!r}; this cuspfa reads {FORMAT!r}, version {VERSION}."
+            )
+        known = content.get("settings") or {}
+        for name, value in settings.items():
+            if name == "random_state" and any_seed:
+                continue
+            if known.get(name) != value:
+                if name == "random_state":
+                    raise InputError(
+                        f"store: the folder {str(self.folder)!r} holds chains of another "
+                        "random_state. Use the same to go on, random_state=None to go on with "
+                        "whichever the folder has, or another folder."
+                    )
+                what = "data" if name == "data" else f"{name} = {known.get(name)!r}"
+                raise InputError(
+                    f"store: the folder {str(self.folder)!r} holds chains of other {what}"
+                    + ("" if name == "data" else f" instead of {value!r}")
+                    + ". Use the same settings and data to go on, or another folder."
+                )
+
+    def group(self, number: int) -> GroupFiles:
+        """The files of chains that move together."""
+        return GroupFiles(self.folder, number)
+
+
+class GroupFiles:
+    """Checkpoints of chains that move together."""
+
+    def __init__(self, folder: Path, number: int) -> None:
+        self._folder, self._name = folder, f"chains-{number}"
+        self._head = folder / f"{self._name}.json"
+        self._counts: list[int] = []
+        if self._head.exists():
+            counts = read_json(self._head).get("draws")
+            if not isinstance(counts, list) or not all(type(one) is int for one in counts):
+                raise _damaged(self._head, "it does not say how many draws there are")
+            self._counts = counts
+
+    def _file(self, what: str, number: int) -> Path:
+        return self._folder / f"{self._name}-{what}-{number}.npz"
+
+    def found(self) -> tuple[State, int, dict[str, Any]] | None:
+        """The last state, its sweep and the generator's state."""
+        if not self._counts:
+            return None
+        content = read_json(self._head)
+        file = self._file("state", len(self._counts) - 1)
+        arrays = read_arrays(file)
+        try:
+            state = _state_in(arrays)
+        except (KeyError, TypeError):
+            raise _damaged(file, "it does not hold the state of chains") from None
+        try:
+            return state, int(content["sweep"]), dict(content["generator"])
+        except (KeyError, TypeError, ValueError):
+            raise _damaged(self._head, "it does not say where the chains are") from None
+
+    def write(self, kept: Kept | None, state: State, at: int, generator: dict[str, Any]) -> None:
+        """New draws, the state, and then the word that they are there."""
+        number = len(self._counts)
+        if kept is not None:
+            named = {key: part for key, part in kept._asdict().items() if part is not None}
+            _write_arrays(self._file("draws", number), named)
+        _write_arrays(self._file("state", number), _state_out(state))
+        counts = [*self._counts, 0 if kept is None else len(kept.noise)]
+        content = {"version": VERSION, "draws": counts, "sweep": at, "generator": generator}
+        write_json(self._head, content)
+        self._file("state", number - 1).unlink(missing_ok=True)
+        self._counts = counts
+
+    def all_kept(self) -> list[Kept]:
+        """The draws of all files that count; an error where one of them is not whole."""
+        return [
+            self._kept(self._file("draws", number), count)
+            for number, count in enumerate(self._counts)
+            if count
+        ]
+
+    @staticmethod
+    def _kept(file: Path, count: int) -> Kept:
+        arrays = read_arrays(file)
+        try:
+            kept = Kept(**arrays)
+        except TypeError:
+            raise _damaged(file, "it does not hold draws") from None
+        lengths = {len(part) for part in arrays.values() if part.ndim}
+        if lengths != {count}:
+            raise _damaged(file, f"it does not hold the {count} draws that were written")
+        return kept
+
+
+def _state_out(state: State) -> dict[str, Any]:
+    chains, columns, mean = state
+    arrays: dict[str, Any] = {"loadings": chains.loadings, "noise": chains.noise}
+    if mean is not None:
+        arrays["mean"] = mean
+    for prefix, part in (("scales_", chains.scales), ("columns_", columns)):
+        if part is not None:
+            named = part._asdict()
+            arrays |= {prefix + key: value for key, value in named.items() if value is not None}
+    return arrays
+
+
+def _state_in(arrays: dict[str, Any]) -> State:
+    def part(prefix: str) -> dict[str, Any]:
+        return {
+            key.removeprefix(prefix): value
+            for key, value in arrays.items()
+            if key.startswith(prefix)
+        }
+
+    nothing = dict.fromkeys(Scales._fields)
+    scales = Scales(**{**nothing, **part("scales_")})
+    columns = Columns(**part("columns_")) if part("columns_") else None
+    return State(Chains(arrays["loadings"], arrays["noise"], scales), columns, arrays.get("mean"))
+
+
+def _write_arrays(path: Path, arrays: dict[str, Any]) -> None:
+    with replacing(path) as temporary, open(temporary, "wb") as file:
+        np.savez(file, **arrays)
+
+
+def _damaged(path: Path, reason: object) -> FileError:
+    return FileError(
+        f"store: the file {str(path)!r} is missing or damaged: {reason}. Delete the folder to draw "
+        "the chains anew, or choose another."
+    )
+
+
+def read_arrays(path: Path) -> dict[str, Any]:
+    """All arrays of a file; nothing in it is run."""
+    try:
+        with open(path, "rb") as file:
+            content = np.load(file, allow_pickle=False)
+            if isinstance(content, np.ndarray):
+                raise ValueError("it is no archive of arrays")
+            with content:
+                return {name: content[name] for name in content.files}
+    except (
+        *(OSError, ValueError, EOFError, KeyError, TypeError, RuntimeError),
+        *(zipfile.BadZipFile, zlib.error),
+    ) as error:
+        raise _damaged(path, _reason(error)) from None
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "it is not there"
+    return str(error).rstrip(".") or type(error).__name__
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """The whole file or nothing."""
+    with replacing(path) as temporary:
+        temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A dictionary, or an error that names the file."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise _damaged(path, _reason(error)) from None
+    if not isinstance(content, dict):
+        raise _damaged(path, "it holds no settings")
+    return content

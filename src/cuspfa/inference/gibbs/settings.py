@@ -1,0 +1,338 @@
+"""The settings of the sampling engine, and the engine behind them."""
+
+from __future__ import annotations
+
+import math
+import os
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from sklearn.base import BaseEstimator
+
+from cuspfa._typing import Array
+from cuspfa._utils.arguments import is_fresh, must_be
+from cuspfa._utils.sklearn_compat import Interval, StrOptions, check_parameters
+from cuspfa.data.protocols import DataSource
+from cuspfa.errors import DataError, InputError
+from cuspfa.inference.gibbs.chain import Callback, Kept, Model, Plan, State, begin, run, together
+from cuspfa.inference.gibbs.checkpoints import Store, settings_of
+from cuspfa.inference.kernels import flip
+from cuspfa.inference.updates import LoadingsLaw, Noise
+from cuspfa.missing.source import HoleSource
+from cuspfa.model.prior import CuspPrior
+from cuspfa.model.slabs import GaussianSlab, InverseGammaSlab, LearnedSlab
+
+TOGETHER = 40_000
+"""Numbers of the data up to which all chains move together in one process: there what a sweep costs
+is mostly Python's own time, and several chains cost little more than one."""
+
+
+class GibbsStart(NamedTuple):
+    """Where chains begin: the variational law of the active factors."""
+
+    loadings: LoadingsLaw
+    noise: Noise
+    location: Array | None = None
+    """(p,) the means of columns with holes."""
+
+
+class GibbsFit(NamedTuple):
+    """All draws that were kept, and how the chains ended."""
+
+    kept: Kept
+    spike: float
+    n_sweeps: int
+    """Sweeps of each chain, the fewest of any."""
+    interrupted: bool
+    out_of_time: bool
+
+
+class Gibbs(BaseEstimator):  # type: ignore[misc]
+    """Gibbs sampling (Legramanti, Durante & Dunson, 2020), exact and independent of n.
+
+    Parameters
+    ----------
+    n_draws : int, default=500
+        Draws of each chain that are kept.
+    n_chains : int, default=4
+        Chains, each with random numbers of its own.
+    burn_in : int, default=1000
+        Sweeps before the first draw.
+    thin : int, default=5
+        Every so manyeth sweep is kept.
+    adaptive : bool, default=True
+        Change the number of columns as the chain goes, as in the paper: from sweep `start_adapt`
+        on, with probability exp(α_0 + α_1 t) at sweep t, keep the active columns and one from the
+        spike, or add one. False: H = `n_terms` columns all the time.
+    start_adapt : int, default=500
+        See `adaptive`.
+    adapt_rate : tuple of two floats, default=(-1.0, -5e-4)
+        α_0 and α_1.
+    n_terms : int or None, default=None
+        H, the columns of a sampler that is not adaptive, and the most of one that is. None means
+        p + 1.
+    turn_every : int, default=5
+        Exact scale-rotation moves in every so manyeth sweep; 0 for none, as in the paper. Without
+        them the scale of a factor needs about p sweeps to be forgotten.
+    init : {"variational", "random"}, default="variational"
+        Where chains begin: at draws from a variational fit, or at random loadings in all
+        `n_terms` columns.
+    mean : {"flat", "plugged-in"}, default="flat"
+        As in `Variational`.
+    max_time : float or None, default=None
+        Seconds after which chains stop where they are. What they drew by then depends on the
+        machine.
+    store : str, path or None, default=None
+        A folder for the draws, written as they are made. A run that was stopped or killed goes on
+        from there, and gives the same chains as if it had not been; one that is done is read. With
+        the same settings and more `n_draws` it is made longer; with fewer, the first `n_draws` of
+        each chain are returned and the folder stays as it is. Another `random_state` is refused;
+        None goes on with the random numbers of the folder.
+    callback : callable or None, default=None
+        Called after each sweep with a `GibbsProgress` tuple: sweep, n_sweeps, n_factors, chains.
+        Not called where chains are in processes of their own (`n_jobs`).
+
+    Examples
+    --------
+    >>> Gibbs(n_chains=2, burn_in=500)
+    Gibbs(burn_in=500, n_chains=2)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_draws": [Interval(Integral, 1, None, closed="left")],
+        "n_chains": [Interval(Integral, 1, None, closed="left")],
+        "burn_in": [Interval(Integral, 0, None, closed="left")],
+        "thin": [Interval(Integral, 1, None, closed="left")],
+        "adaptive": ["boolean"],
+        "start_adapt": [Interval(Integral, 1, None, closed="left")],
+        "adapt_rate": [tuple, list],
+        "n_terms": [Interval(Integral, 1, None, closed="left"), None],
+        "turn_every": [Interval(Integral, 0, None, closed="left")],
+        "init": [StrOptions({"variational", "random"})],
+        "mean": [StrOptions({"flat", "plugged-in"})],
+        "max_time": [Interval(Real, 0, None, closed="neither"), None],
+        "store": [str, os.PathLike, None],
+        "callback": [callable, None],
+    }
+
+    def __init__(
+        self,
+        *,
+        n_draws: int = 500,
+        n_chains: int = 4,
+        burn_in: int = 1000,
+        thin: int = 5,
+        adaptive: bool = True,
+        start_adapt: int = 500,
+        adapt_rate: tuple[float, float] = (-1.0, -5e-4),
+        n_terms: int | None = None,
+        turn_every: int = 5,
+        init: str = "variational",
+        mean: str = "flat",
+        max_time: float | None = None,
+        store: str | os.PathLike[str] | None = None,
+        callback: Callback | None = None,
+    ) -> None:
+        self.n_draws = n_draws
+        self.n_chains = n_chains
+        self.burn_in = burn_in
+        self.thin = thin
+        self.adaptive = adaptive
+        self.start_adapt = start_adapt
+        self.adapt_rate = adapt_rate
+        self.n_terms = n_terms
+        self.turn_every = turn_every
+        self.init = init
+        self.mean = mean
+        self.max_time = max_time
+        self.store = store
+        self.callback = callback
+
+    def check(self) -> None:
+        """Raise an InputError that names the setting which is out of range, if any is."""
+        check_parameters(self)
+        rate = self.adapt_rate
+        if len(rate) != 2 or not all(isinstance(one, Real) and np.isfinite(one) for one in rate):
+            raise must_be("adapt_rate", "two finite numbers", rate)
+        if rate[1] > 0:
+            raise must_be("adapt_rate", "a number and one not above 0, so that it dies out", rate)
+
+    @property
+    def max_factors(self) -> int | None:
+        """The most factors there can be; the last column is always of the spike."""
+        return None if self.n_terms is None else self.n_terms - 1
+
+    def infer(
+        self,
+        source: DataSource,
+        prior: CuspPrior,
+        *,
+        n_factors: int | None,
+        rng: np.random.Generator,
+        n_jobs: int | None = None,
+        start: GibbsStart | None = None,
+    ) -> GibbsFit:
+        """Draw; `n_factors` None means that their number is drawn too.
+
+        With a given number all its columns are of the slab and there are no others.
+        """
+        model = self._model(source, prior)
+        rows = round(source.n)
+        if not isinstance(source, HoleSource):
+            rows = min(source.p, rows)
+        groups = _groups(self.n_chains, source.p * rows)
+        streams = rng.spawn(len(groups))
+        plan = Plan(self.n_draws, self.burn_in, self.thin)
+        folder = None if self.store is None else Store(Path(self.store))
+        if folder is not None:
+            settings = settings_of(self, model, n_factors, streams)
+            folder.open(settings, any_seed=is_fresh(rng))
+        workers = min(effective_n_jobs(n_jobs), len(groups))
+        seconds = None
+        if self.max_time is not None:
+            seconds = self.max_time * workers / len(groups)
+
+        jobs: list[dict[str, Any]] = [
+            {
+                "state": self._begin(model, group[1] - group[0], n_factors, start, stream),
+                "plan": plan,
+                "model": model,
+                "rng": stream,
+                "chains": group,
+                "seconds": seconds,
+                "checkpoints": None if folder is None else folder.group(number),
+            }
+            for number, (group, stream) in enumerate(zip(groups, streams, strict=True))
+        ]
+        if workers == 1:
+            done = []
+            for job in jobs:
+                done.append(run(**job, callback=self.callback))
+                if done[-1][2]:
+                    break
+        else:
+            tasks = (delayed(run)(**job, caller=os.getpid()) for job in jobs)
+            done = Parallel(n_jobs=workers)(tasks)
+        draws = [together(kept) for kept, _, _ in done]
+        length = min(self.n_draws, *(len(part.noise) for part in draws))
+        kept = together([_first(part, length) for part in draws], axis=1)
+        sweeps = min(plan.sweeps, *(at for _, at, _ in done))
+        interrupted = any(stopped for _, _, stopped in done)
+        late = sweeps < plan.sweeps and not interrupted
+        return GibbsFit(kept, model.spike, sweeps, interrupted, late)
+
+    def check_possible(self, prior: CuspPrior) -> None:
+        """Raise an error that says what to do where this slab cannot be sampled."""
+        if isinstance(prior.slab, LearnedSlab):
+            raise InputError(
+                "The slab of prior must have a law that can be drawn from for method='gibbs'. Got "
+                f"{prior.slab!r}, which plugs its variances in: use InverseGammaSlab or "
+                "GaussianSlab, or method='variational'."
+            )
+
+    def _model(self, source: DataSource, prior: CuspPrior) -> Model:
+        self.check_possible(prior)
+        data = source if isinstance(source, HoleSource) else source.statistics(None)
+        if data is None:
+            raise DataError(
+                "method='gibbs' needs the data as a dense matrix. Got a sparse one with many "
+                "columns: pass X.toarray() if that fits into memory, or use method='variational'."
+            )
+        most = source.p + 1 if self.n_terms is None else min(self.n_terms, source.p + 1)
+        return Model(
+            data,
+            prior,
+            automatic_spike(prior, source.n, source.p) if prior.spike is None else prior.spike,
+            most,
+            self.start_adapt if self.adaptive else None,
+            (float(self.adapt_rate[0]), float(self.adapt_rate[1])),
+            self.turn_every,
+        )
+
+    def _begin(
+        self,
+        model: Model,
+        size: int,
+        n_factors: int | None,
+        start: GibbsStart | None,
+        rng: np.random.Generator,
+    ) -> State:
+        """Chains at draws from the start, or at random; spare columns are drawn from the spike."""
+        data = model.data
+        variance = data.squares / (data.counts if isinstance(data, HoleSource) else data.n)
+        p = len(variance)
+        if start is None:
+            width = model.most if n_factors is None else n_factors
+            loadings = rng.standard_normal((p, size, width))
+            noise = np.repeat(variance[:, None], size, axis=1)
+            none = np.zeros((size, width), dtype=bool)
+            return begin(loadings, noise, none if n_factors is None else None, model, rng)
+        law = start.loadings
+        z = flip(rng.standard_normal((p, size, law.directions)))
+        loadings = np.ascontiguousarray(flip(law.deviations(z) + law.mean))
+        gamma = rng.standard_gamma(start.noise.shape[:, None], size=(p, size))
+        noise = start.noise.rate[:, None] / gamma
+        found = loadings.shape[2]
+        if n_factors is not None:
+            return begin(loadings, noise, None, model, rng, start.location)
+        width = model.most if model.start_adapt is None else min(found + 1, model.most)
+        kept = min(found, width - 1)
+        spare = np.sqrt(model.spike) * rng.standard_normal((p, size, width - kept))
+        loadings = np.concatenate([loadings[:, :, :kept], spare], axis=2)
+        active = np.zeros((size, width), dtype=bool)
+        active[:, :kept] = True
+        return begin(loadings, noise, active, model, rng, start.location)
+
+
+def default_prior() -> CuspPrior:
+    """What `prior=None` means: a slab that learns each factor's scale, an automatic spike.
+
+    The slab is not pooled: where a and b are learned too, a slab can become the better law of empty
+    columns, and then all columns are active.
+    """
+    return CuspPrior(slab=InverseGammaSlab(2.0, 0.4))
+
+
+def automatic_spike(prior: CuspPrior, n: float, p: int) -> float:
+    """θ_∞ for `spike=None`: narrow enough to make no factors, and not much narrower.
+
+    As soon as θ_∞ > 2eb/p, a slab with a free variance is the better law of a column that the data
+    draw to zero. A tenth of it leaves a column room to grow: from a much narrower spike a chain
+    finds no factor that it has not begun with. Where a and b are learned the slab may come nearer
+    to zero, and the spike must lie below the edge of noise, 1/(p + 2√(np)).
+    """
+    slab = prior.slab
+    if isinstance(slab, GaussianSlab):
+        return slab.variance / 20
+    assert isinstance(slab, InverseGammaSlab)
+    widest = min(slab.rate / 20, slab.mode / 2, 0.2 * math.e * slab.rate / p)
+    if slab.pooled:
+        widest = min(widest, 0.25 / (p + 2.0 * np.sqrt(n * p)))
+    return float(max(widest, 1e-12))
+
+
+def _groups(n_chains: int, size: int) -> list[tuple[int, int]]:
+    """Chains that move together: all where the data are small, else each by itself.
+
+    It depends on the data alone, so that the number of processes does not change the draws.
+    """
+    step = n_chains if size <= TOGETHER else 1
+    return [(first, min(first + step, n_chains)) for first in range(0, n_chains, step)]
+
+
+def _first(part: Kept, length: int) -> Kept:
+    """The first draws, without columns that only later ones have."""
+    if length == len(part.noise):
+        return part
+    used = np.flatnonzero(part.loadings[:length].any(axis=(0, 1, 2)))
+    width = int(used[-1]) + 1 if len(used) else 0
+    return Kept(
+        part.loadings[:length, ..., :width],
+        part.noise[:length],
+        part.active[:length, :, :width],
+        part.log_likelihood[:length],
+        None if part.mean is None else part.mean[:length],
+    )

@@ -1,0 +1,448 @@
+"""Exact conditional draws of all unknowns, from sufficient statistics.
+
+A Gaussian model does not see a rotation of the rows of Y. So the data enter as R (r×p) with
+RᵀR = YᵀY, r = min(n, p), as if they were r rows followed by n − r rows of zeros; what a sweep
+costs does not depend on n. The scores of the rows of zeros are needed only by their second
+moments, a Wishart draw.
+
+Scores and loadings hold each other fast: given the scores the scale of Λ is known to 1/√(np), yet
+a posteriori only to 1/√n. `turn` frees them: it moves along η → Rη, Λ → ΛR^{-1}, which the data
+do not see, one elementary R after the other, each drawn from its exact law (Liu & Sabatti, 2000).
+
+Many chains move together: arrays are (p, B, K), one chain for each of the B, so that the products
+with the data are one large matrix product.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from cuspfa._typing import Array, BoolArray, Indices
+from cuspfa.inference.updates import LoadingsLaw, Noise
+from cuspfa.model.prior import CuspPrior
+from cuspfa.model.slabs import InverseGammaSlab, Slab
+
+HYPER_STEPS = 10
+"""Metropolis steps for what a pooled slab learns, in each sweep; ten times as many to begin."""
+
+
+class Statistics(Protocol):
+    """What the model can know of n rows: R with RᵀR = YᵀY, and n."""
+
+    @property
+    def rows(self) -> Array:
+        """(r, p) R."""
+
+    @property
+    def n(self) -> float:
+        """Rows the likelihood counts, n ≥ r."""
+
+    @property
+    def squares(self) -> Array:
+        """(p,) Σ_i y_ij²."""
+
+
+class Scales(NamedTuple):
+    """Variances θ_h of the columns of Λ, and a, b of their inverse gamma law if they have one."""
+
+    variances: Array
+    """(B, K)"""
+    shape: Array | None
+    """(B,) a; None where variances are given."""
+    rate: Array | None
+    """(B,) b."""
+    free: BoolArray | None = None
+    """(B, K) which of the columns have that law; None: all. The variances of the others are given,
+    and a variance of zero marks a column that is not there."""
+
+    def only(self, columns: Indices) -> Scales:
+        """Those of some columns."""
+        free = None if self.free is None else self.free[:, columns]
+        return self._replace(variances=self.variances[:, columns], free=free)
+
+
+class Scores(NamedTuple):
+    """All that loadings and noise may know of a draw of the scores."""
+
+    cross: Array
+    """(p, B, K) Yᵀη."""
+    second: Array
+    """(B, K, K) ηᵀη."""
+
+
+class Chains(NamedTuple):
+    """B draws of what there is to know."""
+
+    loadings: Array
+    """(p, B, K)"""
+    noise: Array
+    """(p, B) variances."""
+    scales: Scales
+
+
+def begin_at(
+    loadings: LoadingsLaw, noise: Noise, slab: Slab, size: int, rng: np.random.Generator
+) -> Chains:
+    """Chains that begin at draws from q."""
+    p = len(noise.rate)
+    z = flip(rng.standard_normal((p, size, loadings.directions)))
+    drawn = np.ascontiguousarray(flip(loadings.deviations(z) + loadings.mean))
+    gamma = rng.standard_gamma(noise.shape[:, None], size=(p, size))
+    scales = first_scales(energies(gram(drawn)), slab, p, rng)
+    return Chains(drawn, noise.rate[:, None] / gamma, scales)
+
+
+def sweep(
+    chains: Chains, data: Statistics, slab: Slab, prior: CuspPrior, rng: np.random.Generator
+) -> Chains:
+    """One draw of everything, each block given the others."""
+    every = np.arange(chains.loadings.shape[2])
+    chains = rotate_loadings(chains, every, rng)
+    p = len(chains.noise)
+    scales = draw_scales(energies(gram(chains.loadings)), chains.scales, slab, p, rng)
+    return draw_given_scales(chains._replace(scales=scales), every, data, prior, rng)
+
+
+def rotate_loadings(chains: Chains, moved: Indices, rng: np.random.Generator) -> Chains:
+    """`rotate` these columns; θ must be drawn before it is used again."""
+    part = chains.loadings[:, :, moved]
+    turned = rotate(gram(part), chains.scales.only(moved), len(part), rng)
+    loadings = chains.loadings.copy()
+    loadings[:, :, moved] = flip(flip(part) @ turned)
+    return chains._replace(loadings=loadings)
+
+
+def draw_given_scales(
+    chains: Chains,
+    moved: Indices,
+    data: Statistics,
+    prior: CuspPrior,
+    rng: np.random.Generator,
+) -> Chains:
+    """Scores, loadings and noise given the scales; between scores and loadings `turn` columns."""
+    scales = chains.scales
+    scores = draw_scores(chains.loadings, chains.noise, data, rng)
+    if len(moved):
+        _, scores, scales = turn_scores(chains, scores, moved, data.n, rng)
+    loadings = draw_loadings(scales.variances, chains.noise, scores, rng)
+    noise = draw_noise(loadings, scores, data.squares[:, None], data.n, prior, rng)
+    return Chains(loadings, noise, scales)
+
+
+def turn_scores(
+    chains: Chains, scores: Scores, moved: Indices, n: float, rng: np.random.Generator
+) -> tuple[Array, Scores, Scales]:
+    """R (B, K, K), scores and scales after `turn` of these columns."""
+    p, size, k = chains.loadings.shape
+    block = np.ix_(np.arange(size), moved, moved)
+    part = gram(chains.loadings[:, :, moved])
+    own, _, after = turn(part, scores.second[block], chains.scales.only(moved), n, p, rng)
+    root = np.zeros((size, k, k))
+    root[:, np.arange(k), np.arange(k)] = 1.0
+    root[block] = own
+    cross = flip(flip(scores.cross) @ root.transpose(0, 2, 1))
+    second = root @ scores.second @ root.transpose(0, 2, 1)
+    variances = chains.scales.variances.copy()
+    variances[:, moved] = after.variances
+    return root, Scores(cross, second), chains.scales._replace(variances=variances)
+
+
+def rotate(columns: Array, scales: Scales, p: int, rng: np.random.Generator) -> Array:
+    """Draw Q of Λ → ΛQ from pairs of columns, (B, K, K), with ΛᵀΛ = `columns` before it.
+
+    Only the slab can see a rotation of Λ; θ and η are integrated out.
+
+    A posteriori columns of like strength are rotated at random, and `turn` would find that out in
+    steps of 1/√(n + p).
+    """
+    size, k, _ = columns.shape
+    c = np.ascontiguousarray(columns.transpose(1, 2, 0))
+    root = np.zeros_like(c)
+    root[np.arange(k), np.arange(k)] = 1.0
+    a, b = scales.shape, scales.rate
+    if a is None or b is None:  # given variances: what they prefer is left to `turn`
+        return np.asarray(root.transpose(2, 0, 1))
+    for h in range(k):
+        for other in range(h + 1, k):
+            angle = np.pi * rng.uniform(-1, 1, size) * np.exp(-4 * rng.uniform(0, 1, size))
+            cos, sin = np.cos(angle), np.sin(angle)
+            mixed = 2 * cos * sin * c[h, other]
+            first = cos**2 * c[h, h] + mixed + sin**2 * c[other, other]
+            second = sin**2 * c[h, h] - mixed + cos**2 * c[other, other]
+            before = np.log(b + c[h, h] / 2) + np.log(b + c[other, other] / 2)
+            after = np.log(b + first / 2) + np.log(b + second / 2)
+            moved = rng.standard_exponential(size) > (a + p / 2) * (after - before)
+            if scales.free is not None:
+                moved &= scales.free[:, h] & scales.free[:, other]
+            cos, sin = np.where(moved, cos, 1.0), np.where(moved, sin, 0.0)
+            for part in (c, root):  # rows, then columns of the Gram matrix
+                part[h], part[other] = (
+                    cos * part[h] + sin * part[other],
+                    cos * part[other] - sin * part[h],
+                )
+            c[:, h], c[:, other] = (
+                cos * c[:, h] + sin * c[:, other],
+                cos * c[:, other] - sin * c[:, h],
+            )
+    return np.asarray(root.transpose(2, 1, 0))
+
+
+def draw_scores(
+    loadings: Array, noise: Array, data: Statistics, rng: np.random.Generator
+) -> Scores:
+    """η | Λ, σ², Y, as moments: η_i ~ N(V Λᵀ Σ^{-1} y_i, V), V = (I + ΛᵀΣ^{-1}Λ)^{-1}."""
+    p, size, k = loadings.shape
+    scaled = loadings / noise[:, :, None]
+    precision = flip(loadings).transpose(0, 2, 1) @ flip(scaled)
+    precision[:, np.arange(k), np.arange(k)] += 1.0
+    root = np.linalg.inv(np.linalg.cholesky(precision))  # V = rootᵀ root
+    weights = np.ascontiguousarray(flip(flip(scaled) @ (root.transpose(0, 2, 1) @ root)))
+    scores = (data.rows @ weights.reshape(p, size * k)).reshape(len(data.rows), size, k)
+    scores += flip(rng.standard_normal((size, len(scores), k)) @ root)
+    cross = (data.rows.T @ scores.reshape(len(scores), size * k)).reshape(p, size, k)
+    second = gram(scores)
+    rest = round(data.n) - len(scores)
+    if rest > 0:
+        second += root.transpose(0, 2, 1) @ standard_wishart(rest, size, k, rng) @ root
+    return Scores(cross, second)
+
+
+def turn(
+    columns: Array,
+    second: Array,
+    scales: Scales,
+    n: float,
+    p: int,
+    rng: np.random.Generator,
+) -> tuple[Array, Array, Scales]:
+    """Draw R of η → Rη, Λ → ΛR^{-1}; give R (B, K, K), ηᵀη and the scales after it.
+
+    Elementary moves, with C = ΛᵀΛ and M = ηᵀη. Shears η_h += xη_k, λ_k −= xλ_h, for which
+
+        −½(M_kk + C_hh/θ_k) x² + (C_kh/θ_k − M_kh) x
+
+    is the log density of x: normal. Scales η_h → √u η_h, λ_h → λ_h/√u and, where θ_h is unknown,
+    θ_h → θ_h/u, for which the law of u is Gamma(n/2 + a, M_hh/2 + b/θ_h); where θ_h is given it
+    is the generalised inverse Gaussian law u^{(n−p)/2−1} exp{−½(uM_hh + C_hh/(θ_h u))}.
+    """
+    k = second.shape[1]
+    # Chains last: a row of these is contiguous.
+    m, c = (np.ascontiguousarray(part.transpose(1, 2, 0)) for part in (second, columns))
+    root = np.zeros_like(m)
+    root[np.arange(k), np.arange(k)] = 1.0
+    theta = np.array(scales.variances.T, order="C")
+    there = theta > 0
+    theta[~there] = np.inf  # and so they have no say
+    whole = bool(there.all())
+    for h in range(k):
+        for other in range(k):
+            if other == h:
+                continue
+            precision = m[other, other] + c[h, h] / theta[other]
+            x = (c[other, h] / theta[other] - m[other, h]) / precision
+            x += rng.standard_normal(len(x)) / np.sqrt(precision)
+            if not whole:  # a column that is not there stays at zero
+                x *= there[other]
+            m[h] += x * m[other]
+            m[:, h] += x * m[:, other]
+            c[other] -= x * c[h]
+            c[:, other] -= x * c[:, h]
+            root[h] += x * root[other]
+        u = _draw_stretch(m[h, h], c[h, h], theta[h], h, scales, n, p, rng)
+        if not whole:
+            u = np.where(there[h], u, 1.0)
+        if scales.shape is not None:
+            theta[h] /= u if scales.free is None else np.where(scales.free[:, h], u, 1.0)
+        s = np.sqrt(u)
+        m[h] *= s
+        m[:, h] *= s
+        c[h] /= s
+        c[:, h] /= s
+        root[h] *= s
+    back = (2, 0, 1)
+    theta[~there] = 0.0
+    return root.transpose(back), m.transpose(back), scales._replace(variances=theta.T)
+
+
+def _draw_stretch(
+    scores: Array,
+    energy: Array,
+    theta: Array,
+    h: int,
+    scales: Scales,
+    n: float,
+    p: int,
+    rng: np.random.Generator,
+) -> Array:
+    """U of η_h → √u η_h, λ_h → λ_h/√u, (B,); see `turn`."""
+    a, b, free = scales.shape, scales.rate, None if scales.free is None else scales.free[:, h]
+    given = None
+    if a is None or b is None or (free is not None and not free.all()):
+        # A column that is not there has no energy; any law will do for it.
+        safe = np.maximum(energy / theta, np.finfo(float).tiny)
+        given = _generalised_inverse_gaussian((n - p) / 2, scores, safe, rng)
+    if a is None or b is None:
+        assert given is not None
+        return given
+    u = np.asarray(rng.standard_gamma(n / 2 + a) / (scores / 2 + b / theta))
+    return u if given is None or free is None else np.where(free, u, given)
+
+
+def draw_loadings(
+    variances: Array, noise: Array, scores: Scores, rng: np.random.Generator
+) -> Array:
+    """Λ | η, σ², θ, (p, B, K): all rows of a chain share one eigenbasis, as in `blocks.py`."""
+    root = np.sqrt(variances)
+    d, u = np.linalg.eigh(root[:, :, None] * scores.second * root[:, None, :])
+    basis = root[:, :, None] * u
+    spread = 1.0 / (1.0 + np.maximum(d, 0.0) / noise[:, :, None])
+    coordinates = flip(flip(scores.cross) @ basis) * spread / noise[:, :, None]
+    # U on both sides of the root of the spread: a symmetric root, which no sign in U changes.
+    coordinates += np.sqrt(spread) * flip(flip(rng.standard_normal(spread.shape)) @ u)
+    return np.ascontiguousarray(flip(flip(coordinates) @ basis.transpose(0, 2, 1)))
+
+
+def draw_noise(
+    loadings: Array,
+    scores: Scores,
+    squares: Array,
+    n: float,
+    prior: CuspPrior,
+    rng: np.random.Generator,
+) -> Array:
+    """σ² | Λ, η, Y, (p, B), of columns with these sums of squares, (p, B) or (p, 1)."""
+    fitted = flip(flip(loadings) @ scores.second) - 2.0 * scores.cross
+    rss = np.maximum(squares + np.sum(loadings * fitted, axis=2), 0.0)
+    gamma = rng.standard_gamma(prior.noise_shape + n / 2, size=rss.shape)
+    return np.asarray((prior.noise_rate + rss / 2) / gamma)
+
+
+def log_likelihood(loadings: Array, noise: Array, data: Statistics) -> Array:
+    """Σ_i log N(y_i; 0, ΛΛᵀ + Σ) of each chain, (B,), by Woodbury."""
+    p, size, k = loadings.shape
+    scaled = loadings / noise[:, :, None]
+    precision = flip(loadings).transpose(0, 2, 1) @ flip(scaled)
+    precision[:, np.arange(k), np.arange(k)] += 1.0
+    root = np.linalg.inv(np.linalg.cholesky(precision))
+    half = (data.rows @ scaled.reshape(p, size * k)).reshape(len(data.rows), size, k)
+    explained = np.sum((root @ gram(half)) * root, axis=(1, 2))
+    log_det = np.sum(np.log(noise), axis=0)
+    log_det -= 2 * np.sum(np.log(np.diagonal(root, axis1=1, axis2=2)), axis=1)
+    quadratic = data.squares @ (1.0 / noise) - explained
+    return np.asarray(-0.5 * (data.n * (p * np.log(2 * np.pi) + log_det) + quadratic))
+
+
+def draw_scales(
+    energy: Array,
+    scales: Scales,
+    slab: Slab,
+    p: int,
+    rng: np.random.Generator,
+    steps: int = HYPER_STEPS,
+) -> Scales:
+    """θ | Λ, where it is unknown, and before it a and b where a pooled slab learns them."""
+    if scales.shape is None or scales.rate is None:
+        return scales
+    a, b, free = scales.shape, scales.rate, scales.free
+    if isinstance(slab, InverseGammaSlab) and slab.pooled:
+        a, b = _draw_pooled(a, b, energy, slab, p, rng, steps, free)
+    gamma = rng.standard_gamma((a + p / 2)[:, None], size=energy.shape)
+    drawn = (b[:, None] + energy / 2) / gamma
+    return Scales(drawn if free is None else np.where(free, drawn, scales.variances), a, b, free)
+
+
+def _draw_pooled(
+    a: Array,
+    b: Array,
+    energy: Array,
+    slab: InverseGammaSlab,
+    p: int,
+    rng: np.random.Generator,
+    steps: int,
+    free: BoolArray | None,
+) -> tuple[Array, Array]:
+    """Metropolis steps of many sizes for (log a, log b), with θ integrated out."""
+    u, w = np.log(a), np.log(b)
+    here = slab.pooled_log_density(u, w, energy, p, free)
+    for _ in range(steps):
+        size = np.exp(rng.uniform(-2.5, 0.7, size=len(u)))
+        along, apart = size * rng.standard_normal((2, len(u)))
+        new_u, new_w = u + along, w + along + 0.5 * apart
+        there = slab.pooled_log_density(new_u, new_w, energy, p, free)
+        moved = -rng.standard_exponential(len(u)) < there - here
+        u, w = np.where(moved, new_u, u), np.where(moved, new_w, w)
+        here = np.where(moved, there, here)
+    return np.exp(u), np.exp(w)
+
+
+def first_scales(energy: Array, slab: Slab, p: int, rng: np.random.Generator) -> Scales:
+    """Scales to begin with, for columns of these energies (B, K).
+
+    A slab without a law for its variances (given, or plugged in) keeps those of the mean energy.
+    """
+    size, k = energy.shape
+    if isinstance(slab, InverseGammaSlab):
+        given = Scales(np.ones((size, k)), np.full(size, slab.shape), np.full(size, slab.rate))
+        return draw_scales(energy, given, slab, p, rng, steps=10 * HYPER_STEPS)
+    variances = 1.0 / slab.precision(energy.mean(axis=0), p)
+    return Scales(np.broadcast_to(variances, (size, k)).copy(), None, None)
+
+
+def _generalised_inverse_gaussian(
+    power: float, linear: Array, inverse: Array, rng: np.random.Generator
+) -> Array:
+    """A step from u = 1 that keeps u^{power−1} exp{−½(linear u + inverse/u)}.
+
+    In v = log u the density is log-concave with thinner tails than the normal law at its mode, so
+    that a few Metropolis steps with proposals from there (a little widened) are nearly a draw.
+    """
+    root = np.sqrt(power**2 + linear * inverse)
+    # Each form of the mode where it does not cancel.
+    mode = np.log((power + root) / linear if power >= 0 else inverse / (root - power))
+    width = 1.1 / np.sqrt(root)
+
+    def log_ratio(v: Array) -> Array:
+        target = power * v - 0.5 * (linear * np.exp(v) + inverse * np.exp(-v))
+        return np.asarray(target + 0.5 * ((v - mode) / width) ** 2)
+
+    v = np.zeros_like(mode)
+    for _ in range(3):
+        proposal = mode + width * rng.standard_normal(len(mode))
+        moved = -rng.standard_exponential(len(mode)) < log_ratio(proposal) - log_ratio(v)
+        v = np.where(moved, proposal, v)
+    return np.asarray(np.exp(v))
+
+
+def flip(array: Array) -> Array:
+    """(p, B, K) seen as (B, p, K), and back."""
+    return array.transpose(1, 0, 2)
+
+
+def gram(array: Array) -> Array:
+    """Of (p, B, K), each chain's K×K products of columns, (B, K, K)."""
+    return np.asarray(flip(array).transpose(0, 2, 1) @ flip(array))
+
+
+def energies(columns: Array) -> Array:
+    """‖λ_·h‖², (B, K), from ΛᵀΛ."""
+    return np.asarray(np.diagonal(columns, axis1=1, axis2=2))
+
+
+def standard_wishart(freedom: int, size: int, k: int, rng: np.random.Generator) -> Array:
+    """Wishart(freedom, I_k), (size, k, k): Bartlett's triangle, or plain rows if they are few."""
+    if freedom < k:
+        rows = rng.standard_normal((size, freedom, k))
+        return np.asarray(rows.transpose(0, 2, 1) @ rows)
+    below, diagonal = _triangle(k)
+    lower = rng.standard_normal((size, k, k)) * below
+    lower[:, diagonal, diagonal] = np.sqrt(rng.chisquare(freedom - diagonal, size=(size, k)))
+    return np.asarray(lower @ lower.transpose(0, 2, 1))
+
+
+@lru_cache(maxsize=64)
+def _triangle(k: int) -> tuple[Array, Indices]:
+    """Ones below the diagonal, and the indices of it: small, and asked for in every sweep."""
+    return np.tri(k, k, -1), np.arange(k)

@@ -1,0 +1,310 @@
+"""Loadings and noise given what is known of the scores (Algorithm 1, steps 1 and 2).
+
+Each function takes the blocks it depends on and returns a new one; nothing is checked or printed
+here. Letters are the paper's: λ_j a row of Λ with q(λ_j) = N(μ_j, V_j), τ_j = E[1/σ²_j],
+T = diag(θ*_h) the expected prior precisions, M = E[ηᵀη].
+
+All rows have V_j = (T + τ_j M)^{-1} and differ only by the number τ_j, so one eigendecomposition
+T^{-1/2} M T^{-1/2} = U diag(d) Uᵀ serves them all: with F = T^{-1/2} U,
+
+    V_j = F diag(q_j) Fᵀ,   q_jk = 1 / (1 + τ_j d_k).
+
+There is no p×H×H array. With holes in the data the columns see different rows and have laws of
+their own, in `blocks_holes.py`; engines see both through the two protocols here.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from scipy.special import digamma, gammaln
+
+from cuspfa._typing import Array, BoolArray
+from cuspfa._utils.linalg import polar_factor
+from cuspfa.model.prior import CuspPrior
+from cuspfa.rotation.gpa import signs
+
+
+class LoadingsLaw(Protocol):
+    """q(λ_j) = N(μ_j, V_j), j = 1..p, however the V_j are held."""
+
+    @property
+    def mean(self) -> Array:
+        """(p, K) μ_j in rows."""
+
+    @property
+    def log_det(self) -> float:
+        """Σ_j log|V_j|."""
+
+    @property
+    def column_energy(self) -> Array:
+        """(K,) E‖λ_·h‖²."""
+
+    @property
+    def row_variance(self) -> Array:
+        """(p,) tr V_j, what E[λ_jᵀλ_j] has above μ_jᵀμ_j."""
+
+    @property
+    def directions(self) -> int:
+        """How many standard normal numbers make up the deviations of a row."""
+
+    def covariances(self) -> Array:
+        """(p, K, K) V_j."""
+
+    def traces(self, second: Array) -> Array:
+        """(p,) tr(V_j M)."""
+
+    def weighted_gram(self, weights: Array) -> Array:
+        """Σ_j w_j E[λ_j λ_jᵀ], (K, K)."""
+
+    def deviations(self, z: Array) -> Array:
+        """Λ − E[Λ], (..., p, K), of standard normal numbers (..., p, directions)."""
+
+    def whitened(self, delta: Array) -> Array:
+        """V_j^{-1} δ_j in rows, (..., p, K)."""
+
+    def metric(self) -> Array:
+        """Σ_j (Xᵀμ_j)ᵀ V_j^{-1} (Yᵀμ_j) as a K²×K² matrix over vec(X), vec(Y) (row-major)."""
+
+    def only(self, columns: BoolArray) -> LoadingsLaw:
+        """The marginal law of some columns of Λ (mask over K); without its log-determinant."""
+
+    def rotated(self, r_inverse: Array, log_det_r: float) -> LoadingsLaw:
+        """The law of R^{-T}λ_j, which leaves Λη as it was when η becomes Rη."""
+
+    def widened(self, times: float) -> LoadingsLaw:
+        """The same with all covariances multiplied."""
+
+
+class KnownScores(Protocol):
+    """What loadings, noise and bound may know of the scores, and what follows for the loadings."""
+
+    @property
+    def n(self) -> float:
+        """The number of rows the likelihood counts."""
+
+    @property
+    def log_det(self) -> float:
+        """Σ_i log|V_i| over these."""
+
+    @property
+    def total(self) -> Array:
+        """(K, K) Σ_i E[η_i η_iᵀ] over these."""
+
+    def covariance(self, loadings: LoadingsLaw, noise_precision: Array) -> Array:
+        """(K, K) the V_i that follow from these loadings and noise, or their mean."""
+
+    def location(self, loadings: LoadingsLaw) -> Array:
+        """(p,) E[mean of column j], as a difference to the mean of what was observed."""
+
+    def best_loadings(self, prior_precision: Array, noise_precision: Array) -> LoadingsLaw:
+        """Best q(Λ) with the others fixed (step 1)."""
+
+    def expected_rss(self, loadings: LoadingsLaw, squares: Array) -> Array:
+        """(p,) E Σ_i (y_ij − λ_jᵀη_i)², from s_j = Σ_i y_ij²."""
+
+    def rotated(self, r: Array, log_det_r: float) -> KnownScores:
+        """The moments of Rη."""
+
+
+class ScoreMoments(NamedTuple):
+    """Of complete data: all that loadings, noise and bound may know of η_i ~ N(m_i, V_i)."""
+
+    cross: Array
+    """(p, H) Σ_i y_ij E[η_i]."""
+    second: Array
+    """(H, H) Σ_i E[η_i η_iᵀ]."""
+    log_det: float
+    """Σ_i log|V_i|."""
+    n: float
+    """The number of rows the likelihood counts."""
+
+    @property
+    def total(self) -> Array:
+        """(H, H) the same as `second`: every column sees all rows."""
+        return self.second
+
+    def covariance(self, loadings: LoadingsLaw, noise_precision: Array) -> Array:
+        """(H, H) V, the same for all rows."""
+        precision = loadings.weighted_gram(noise_precision)
+        precision[np.diag_indices_from(precision)] += 1.0
+        return np.asarray(np.linalg.inv(precision))
+
+    def location(self, loadings: LoadingsLaw) -> Array:
+        """(p,) zero: all columns see the same rows."""
+        return np.zeros(len(self.cross))
+
+    def best_loadings(self, prior_precision: Array, noise_precision: Array) -> Loadings:
+        """Best q(Λ) with the others fixed (step 1)."""
+        return update_loadings(prior_precision, noise_precision, self)
+
+    def expected_rss(self, loadings: LoadingsLaw, squares: Array) -> Array:
+        """(p,) E Σ_i (y_ij − λ_jᵀη_i)²."""
+        return expected_rss(loadings, self, squares)
+
+    def rotated(self, r: Array, log_det_r: float) -> ScoreMoments:
+        """The moments of Rη."""
+        return ScoreMoments(
+            self.cross @ r.T, r @ self.second @ r.T, self.log_det + 2 * self.n * log_det_r, self.n
+        )
+
+
+class Loadings(NamedTuple):
+    """q(λ_j) = N(μ_j, F diag(q_j) Fᵀ) with q_jk = 1 / (1 + τ_j d_k), j = 1..p."""
+
+    mean: Array
+    """(p, K) μ_j in rows."""
+    basis: Array
+    """(K, K) F; of some columns only (`only`), its rows for these."""
+    weights: Array
+    """(p,) τ_j, the noise precisions when the block was updated."""
+    eigenvalues: Array
+    """(K,) d_k; infinite for loadings without spread."""
+    log_det: float
+    """Σ_j log|V_j|."""
+
+    @property
+    def spread(self) -> Array:
+        """(p, K) q_j in rows."""
+        return np.asarray(1.0 / (1.0 + np.outer(self.weights, self.eigenvalues)))
+
+    @property
+    def column_energy(self) -> Array:
+        """(K,) E‖λ_·h‖²."""
+        return np.asarray(np.sum(self.mean**2, axis=0) + self.basis**2 @ self.spread.sum(axis=0))
+
+    @property
+    def row_variance(self) -> Array:
+        """(p,) tr V_j, what E[λ_jᵀλ_j] has above μ_jᵀμ_j."""
+        return np.asarray(self.spread @ np.sum(self.basis**2, axis=0))
+
+    @property
+    def directions(self) -> int:
+        """The columns of the basis; more than K after `only`."""
+        return int(self.basis.shape[1])
+
+    def covariances(self) -> Array:
+        """(p, K, K) V_j."""
+        return np.asarray((self.basis * self.spread[:, None, :]) @ self.basis.T)
+
+    def traces(self, second: Array) -> Array:
+        """(p,) tr(V_j M)."""
+        return np.asarray(self.spread @ np.sum(self.basis * (second @ self.basis), axis=0))
+
+    def deviations(self, z: Array) -> Array:
+        """Λ − E[Λ], (..., p, K), of standard normal numbers (..., p, directions).
+
+        The polar factor of F makes them independent of signs and order of the eigenvectors in F.
+        Of some columns only, where F is not square, these follow a rule instead.
+        """
+        k, directions = self.basis.shape
+        drawn = z @ polar_factor(self.basis) if k == directions else z * signs(self.basis)
+        drawn *= np.sqrt(self.spread)
+        return np.asarray(drawn @ self.basis.T)
+
+    def whitened(self, delta: Array) -> Array:
+        """V_j^{-1} δ_j in rows, (..., p, K)."""
+        inverse = np.linalg.inv(self.basis)
+        return np.asarray(((delta @ inverse.T) / self.spread) @ inverse)
+
+    def metric(self) -> Array:
+        """As V_j^{-1} = T + τ_j M for all rows: a sum of two Kronecker products."""
+        mean, inverse = self.mean, np.linalg.inv(self.basis)
+        t, m = inverse.T @ inverse, (inverse.T * self.eigenvalues) @ inverse
+        weighted = mean.T @ (self.weights[:, None] * mean)
+        return np.asarray(np.kron(mean.T @ mean, t) + np.kron(weighted, m))
+
+    def weighted_gram(self, weights: Array) -> Array:
+        """Σ_j w_j E[λ_j λ_jᵀ], (K, K)."""
+        spread = (self.basis * (weights @ self.spread)) @ self.basis.T
+        return np.asarray(self.mean.T @ (weights[:, None] * self.mean) + spread)
+
+    def only(self, columns: BoolArray) -> Loadings:
+        """The marginal law of some columns of Λ (mask over K); without its log-determinant."""
+        return self._replace(
+            mean=self.mean[:, columns], basis=self.basis[columns], log_det=float("nan")
+        )
+
+    def rotated(self, r_inverse: Array, log_det_r: float) -> Loadings:
+        """The law of R^{-T}λ_j, which leaves Λη as it was when η becomes Rη."""
+        return self._replace(
+            mean=self.mean @ r_inverse,
+            basis=r_inverse.T @ self.basis,
+            log_det=self.log_det - 2 * len(self.mean) * log_det_r,
+        )
+
+    def widened(self, times: float) -> Loadings:
+        """The same with all covariances multiplied."""
+        log_det = self.log_det + self.mean.size * float(np.log(times))
+        return self._replace(basis=np.sqrt(times) * self.basis, log_det=log_det)
+
+
+class Noise(NamedTuple):
+    """q(σ²_j) = InvGa(A_j, B_j); both (p,)."""
+
+    shape: Array
+    rate: Array
+
+    @property
+    def precision(self) -> Array:
+        """τ_j = E[1/σ²_j]."""
+        return self.shape / self.rate
+
+    @property
+    def log_precision(self) -> Array:
+        """E[log 1/σ²_j]."""
+        return np.asarray(digamma(self.shape) - np.log(self.rate))
+
+    @property
+    def variance(self) -> Array:
+        """E[σ²_j] = B_j / (A_j − 1) where A_j ≥ 2, which five rows are enough for.
+
+        Just above A_j = 1 the expectation grows without bound, and an estimate of it would be
+        many times the variance of the data; from there down it does not exist. Up to A_j = 1 this
+        is 1/E[1/σ²_j] = B_j / A_j, and between the two B_j: the divisor never falls as rows are
+        added, and does not jump.
+        """
+        return np.asarray(self.rate / np.maximum(self.shape - 1.0, np.minimum(self.shape, 1.0)))
+
+
+def update_loadings(
+    prior_precision: Array, noise_precision: Array, scores: ScoreMoments
+) -> Loadings:
+    """Best q(Λ) with the others fixed (step 1)."""
+    root = 1.0 / np.sqrt(prior_precision)
+    d, u = np.linalg.eigh(root[:, None] * scores.second * root)
+    d, basis = np.maximum(d, 0.0), root[:, None] * u
+    spread = 1.0 / (1.0 + np.outer(noise_precision, d))
+    mean = (noise_precision[:, None] * spread * (scores.cross @ basis)) @ basis.T
+    p = len(noise_precision)
+    log_det = float(np.sum(np.log(spread)) - p * np.sum(np.log(prior_precision)))
+    return Loadings(mean, basis, noise_precision, d, log_det)
+
+
+def expected_rss(loadings: LoadingsLaw, scores: ScoreMoments, squares: Array) -> Array:
+    """(p,) E Σ_i (y_ij − λ_jᵀη_i)², from s_j = Σ_i y_ij²."""
+    m = scores.second
+    fitted = np.sum(loadings.mean * (loadings.mean @ m - 2.0 * scores.cross), axis=1)
+    return np.asarray(squares + fitted + loadings.traces(m))
+
+
+def update_noise(
+    loadings: LoadingsLaw, scores: KnownScores, squares: Array, counts: Array, prior: CuspPrior
+) -> Noise:
+    """Best q(σ²) with the others fixed (step 2)."""
+    rss = scores.expected_rss(loadings, squares)
+    return Noise(prior.noise_shape + counts / 2, prior.noise_rate + rss / 2)
+
+
+def noise_bound(noise: Noise, prior: CuspPrior) -> float:
+    """E[log p(σ²)] − E[log q(σ²)], that is −KL(q(σ²) ‖ InvGa(a_σ, b_σ))."""
+    a, b = prior.noise_shape, prior.noise_rate
+    terms = (
+        prior.log_noise_constant
+        - noise.shape * np.log(noise.rate)
+        + gammaln(noise.shape)
+        + (a - noise.shape) * noise.log_precision
+        - (b - noise.rate) * noise.precision
+    )
+    return float(np.sum(terms))

@@ -1,0 +1,232 @@
+"""log p(y, K) by a bridge between q̃ and the posterior: what the collapsed bound still misses.
+
+Rotations of Λ change neither likelihood nor, once it is averaged over them, the prior. So both
+ends of the bridge are made blind to rotations:
+
+    target    p(Y | Λ, Σ) Z(Λ) p(Σ),    Z(Λ) the average of the slab's density over all ΛQ,
+    proposal  the average of q̃(ΛQ) over all Q, times q(Σ), both a little wider than at their best.
+
+With draws from the proposal, and as many from the posterior (chains of exact sweeps from q),
+Bennett's ratio gives the integral of the target. Unlike a bound it has no gap that grows with K.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+from scipy.linalg import cho_solve
+from scipy.optimize import brentq
+from scipy.special import expit, gammaln
+
+from cuspfa._typing import Array
+from cuspfa.inference.kernels import Statistics, begin_at, flip, gram, sweep
+from cuspfa.inference.variational.collapsed_bound import (
+    Evidence,
+    Widened,
+    antisymmetric,
+    log_hyper_evidence,
+    log_volume,
+)
+from cuspfa.inference.variational.steps import State
+from cuspfa.model.prior import CuspPrior
+from cuspfa.model.slabs import LOG_2PI, GaussianSlab, InverseGammaSlab, Slab
+
+WIDER, FLATTER = 1.3, 0.7
+"""The proposal's loadings have so many times q's variance, its noise so many times q's shape."""
+SWEEPS, KEPT, BETWEEN = 8, 8, 2
+"""Sweeps of a chain before its first draw, draws that are kept of it, and sweeps between these."""
+NODES = 48
+"""Of the integral over the angle of two columns; it is even, so that half of them do."""
+
+
+def bridged_evidence(
+    state: State, data: Statistics, prior: CuspPrior, rng: np.random.Generator, n_draws: int
+) -> Evidence:
+    """Estimate log p(y, K) for K ≥ 1, a spike at zero and a slab with a density of its own."""
+    slab = state.slab
+    if isinstance(slab, InverseGammaSlab):
+        slab = replace(slab, pooled=False)  # what it has learned is kept where it is
+    proposal = _Proposal(state)
+    above = _log_weights(proposal.draw(n_draws, rng), proposal, data, slab, prior)
+    chains = _draw_posterior(state, data, slab, prior, -(-n_draws // KEPT), rng)
+    # All draws together: of a few at a time the calls would take longer than the numbers.
+    loadings, noise = (np.concatenate(parts, axis=1) for parts in zip(*chains, strict=True))
+    below = _log_weights((loadings, noise), proposal, data, slab, prior).reshape(KEPT, -1).T
+    value, error = bennett(above, below)
+    constant = prior.log_count_probability(state.n_factors) + log_hyper_evidence(state)
+    return Evidence(value + constant, error)
+
+
+def bennett(above: Array, below: Array) -> tuple[float, float]:
+    """Log ratio of normalising constants from log weights at draws of proposal and target.
+
+    `above` (draws,) is of the proposal, `below` (chains, draws of a chain) of the target. The error
+    is that of independent proposals and chains or, where that is more, half of what the later
+    draws of the chains give beyond the earlier ones: chains that are still on their way.
+    """
+    value = _root(above, below)
+    half = below.shape[1] // 2
+    drift = _root(above, below[:, half:]) - _root(above, below[:, :half]) if half else 0.0
+    parts = (expit(above - value), np.mean(expit(value - below), axis=1))
+    relative = [float(np.mean(f**2) / np.mean(f) ** 2 - 1.0) / len(f) for f in parts]
+    return value, max(float(np.sqrt(sum(relative))), abs(drift) / 2)
+
+
+def _root(above: Array, below: Array) -> float:
+    """Bennett's equation solved."""
+
+    def excess(value: float) -> float:
+        return float(np.mean(expit(above - value)) - np.mean(expit(value - below)))
+
+    both = np.concatenate([above, below.ravel()])
+    return float(brentq(excess, both.min() - 1.0, both.max() + 1.0, xtol=1e-6))
+
+
+class _Proposal:
+    """q̃ averaged over rotations, and q(Σ), both widened."""
+
+    def __init__(self, state: State) -> None:
+        law, noise = state.loadings, state.noise
+        k = law.mean.shape[1]
+        wider = law.widened(WIDER)
+        flatter = noise._replace(shape=FLATTER * noise.shape, rate=FLATTER * noise.rate)
+        state = state._replace(loadings=wider, noise=flatter)
+        self.noise = flatter
+        self.widened = Widened(state)
+        # Rows count by what is known of them when a draw is rotated towards the mean.
+        self.rows = state.scores.n * flatter.precision + 1.0
+        self.turns = antisymmetric(k)
+        self.across = self.turns @ self.widened.metric @ self.widened.directions.T
+        values, vectors = np.linalg.eigh(self.widened.information)
+        values = np.maximum(values, 1e-10 * max(float(values.max(initial=0.0)), 1e-200))
+        self.angle_root = vectors / np.sqrt(values)
+        # The integral of q̃(ΛQ) over Q is that of a normal law of the angles, but where these are
+        # not known at all it is no more than the volume.
+        volume, angles = log_volume(k), len(values)
+        peaks = 0.5 * np.log(2 * np.pi / values)
+        self.log_copies = volume - float(np.sum(np.minimum(peaks, volume / max(angles, 1))))
+
+    def draw(self, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Loadings (p, size, K) and noise variances (p, size); unrotated, which nothing sees."""
+        wide = self.widened
+        p, k = wide.mean.shape
+        z = flip(rng.standard_normal((p, size, k)))
+        x = np.sqrt(wide.widths) * rng.standard_normal((size, len(wide.widths)))
+        moves = (x @ wide.directions).reshape(size, k, k)
+        loadings = flip(wide.law.deviations(z) + wide.mean @ (np.eye(k) + moves))
+        gamma = rng.standard_gamma(self.noise.shape[:, None], size=(p, size))
+        return loadings, self.noise.rate[:, None] / gamma
+
+    def log_density(self, loadings: Array) -> Array:
+        """Of loadings (p, size, K), averaged over rotations, (size,)."""
+        wide, (p, size, k) = self.widened, loadings.shape
+        towards = flip(loadings).transpose(0, 2, 1) @ (self.rows[:, None] * wide.mean)
+        u, _, v = np.linalg.svd(towards)
+        delta = flip(loadings) @ (u @ v) - wide.mean
+        whitened = wide.law.whitened(delta)
+        quadratic = np.sum(delta * whitened, axis=(1, 2))
+        moved = (wide.mean.T @ whitened).reshape(size, k * k)
+        along = moved @ wide.directions.T
+        explained = cho_solve((wide.inner, True), along.T).T
+        quadratic -= np.sum(along * explained, axis=1)
+        # What is left of the angles belongs to the average over them.
+        left = (moved @ self.turns.T - explained @ self.across.T) @ self.angle_root
+        quadratic -= np.sum(left**2, axis=1)
+        return np.asarray(
+            -0.5 * (p * k * LOG_2PI + wide.log_det + quadratic) - self.log_copies, dtype=float
+        )
+
+
+def _log_weights(
+    draws: tuple[Array, Array],
+    proposal: _Proposal,
+    data: Statistics,
+    slab: Slab,
+    prior: CuspPrior,
+) -> Array:
+    loadings, noise = draws
+    columns = gram(loadings)
+    log_target = log_likelihood(loadings, noise, data)
+    log_target += log_average_slab(columns, slab, len(noise))
+    log_target += _log_power_law(noise, prior.noise_shape, prior.noise_rate)
+    log_target += len(noise) * prior.log_noise_constant
+    a, b = proposal.noise.shape, proposal.noise.rate
+    log_proposal = proposal.log_density(loadings)
+    log_proposal += _log_power_law(noise, a[:, None], b[:, None])
+    log_proposal += np.sum(a * np.log(b) - gammaln(a))
+    return np.asarray(log_target - log_proposal)
+
+
+def _log_power_law(variance: Array, shape: Array | float, rate: Array | float) -> Array:
+    """Σ_j log of InvGa(shape, rate) without its constant."""
+    return np.asarray(np.sum(-(shape + 1) * np.log(variance) - rate / variance, axis=0))
+
+
+def log_likelihood(loadings: Array, noise: Array, data: Statistics) -> Array:
+    """Σ_i log N(y_i; 0, ΛΛᵀ + Σ) of many draws, (size,), by Woodbury."""
+    p, size, k = loadings.shape
+    scaled = loadings / noise[:, :, None]
+    inner = flip(loadings).transpose(0, 2, 1) @ flip(scaled)
+    inner[:, np.arange(k), np.arange(k)] += 1.0
+    root = np.linalg.inv(np.linalg.cholesky(inner))
+    scores = (data.rows @ scaled.reshape(p, size * k)).reshape(-1, size, k)
+    explained = np.sum((gram(scores) @ root.transpose(0, 2, 1)) * root.transpose(0, 2, 1), (1, 2))
+    log_det = np.sum(np.log(noise), axis=0)
+    log_det -= 2 * np.sum(np.log(np.diagonal(root, axis1=1, axis2=2)), axis=1)
+    quadratic = np.sum(data.squares[:, None] / noise, axis=0) - explained
+    return np.asarray(-0.5 * (data.n * (p * LOG_2PI + log_det) + quadratic))
+
+
+def log_average_slab(columns: Array, slab: Slab, p: int) -> Array:
+    """Log Z: the slab's density averaged over rotations of Λ with ΛᵀΛ = columns, (size,).
+
+    On principal axes the density is at its highest; from there each pair of columns is turned by
+    itself, through a cell of π/2, one of 2^K K! alike. Where columns are so different that only
+    angles near zero count, the cells leave out or count twice some of the volume of O(K), which a
+    last term puts right in proportion. Good to about 0.15 K nats.
+    """
+    energy = np.maximum(np.linalg.eigvalsh(columns), 1e-300)
+    k = energy.shape[1]
+    log_best = np.sum(slab.log_density(energy, p), axis=1)
+    if k < 2 or isinstance(slab, GaussianSlab):
+        return np.asarray(log_best)
+    part, weights = _angles()
+    log_turns, apart = np.zeros(len(energy)), np.zeros(len(energy))
+    for h in range(k):
+        for other in range(h + 1, k):
+            one, two = energy[:, h, None], energy[:, other, None]
+            change = slab.log_density(one * part + two * (1 - part), p)
+            change = change + slab.log_density(one * (1 - part) + two * part, p)
+            change = change - slab.log_density(one, p) - slab.log_density(two, p)
+            mean = np.exp(change) @ weights
+            log_turns += np.log(mean)
+            apart += 1.0 - mean
+    pairs = k * (k - 1) / 2
+    cells = k * np.log(2) + gammaln(k + 1) + pairs * np.log(np.pi / 2) - log_volume(k)
+    return np.asarray(log_best + log_turns + cells * apart / pairs)
+
+
+@cache
+def _angles() -> tuple[Array, Array]:
+    """Squared cosines of angles in (0, π/4), and the weights of an average over them."""
+    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    return np.cos(nodes[NODES // 2 :] * np.pi / 4) ** 2, weights[NODES // 2 :]
+
+
+def _draw_posterior(
+    state: State,
+    data: Statistics,
+    slab: Slab,
+    prior: CuspPrior,
+    size: int,
+    rng: np.random.Generator,
+) -> Iterator[tuple[Array, Array]]:
+    """`KEPT` draws of each of `size` chains that begin at q."""
+    chains = begin_at(state.loadings, state.noise, slab, size, rng)
+    for number in range(KEPT):
+        for _ in range(BETWEEN if number else SWEEPS):
+            chains = sweep(chains, data, slab, prior, rng)
+        yield chains.loadings, chains.noise

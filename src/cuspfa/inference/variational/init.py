@@ -1,0 +1,112 @@
+"""Where a run begins."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cuspfa._typing import Array
+from cuspfa.data.protocols import DataSource
+from cuspfa.inference.updates import Loadings, Noise
+from cuspfa.inference.variational.steps import State, Tail
+from cuspfa.model.prior import CuspPrior
+from cuspfa.model.process import (
+    CumulativeShrinkage,
+    Labels,
+    Sticks,
+    prior_sticks,
+    rows_needed,
+    settle_labels,
+)
+from cuspfa.model.slabs import GaussianSlab, InverseGammaSlab
+
+
+def state_at(
+    mean: Array,
+    noise_variance: Array,
+    source: DataSource,
+    prior: CuspPrior,
+    n_terms: int,
+    like: State | None = None,
+) -> State:
+    """The state with explicit loadings `mean` (p, K), without spread, and the given noise.
+
+    Sticks and slab are taken from the state it should be `like`, if there is one. A point mass has
+    no density, so the bound of this state is −∞; the first cycle mends it.
+    """
+    p, k = mean.shape
+    shape = prior.noise_shape + source.counts / 2
+    noise = Noise(shape, shape * noise_variance)
+    loadings = Loadings(mean, np.eye(k), np.ones(p), np.full(k, np.inf), -np.inf)
+    scores = source.expect_scores(loadings, noise.precision)
+    tail, labels, sticks = _start_labels(p, k, prior, n_terms, like)
+    slab = prior.slab if like is None else like.slab
+    return State(loadings, noise, scores, tail, labels, sticks, slab)
+
+
+def _start_labels(
+    p: int, k: int, prior: CuspPrior, n_terms: int, like: State | None
+) -> tuple[Tail, Labels, Sticks]:
+    """Explicit factors begin as active, whatever their size: the first cycles decide."""
+    if prior.spike is None:
+        labels = Labels(np.ones(k), np.zeros(k), np.zeros(k), 0.0)
+        return Tail(0, np.zeros(p), 1.0), labels, Sticks(np.zeros(0), np.zeros(0))
+    process = prior.process()
+    rows = rows_needed(n_terms, k, process)
+    last = n_terms - rows + 1
+    active = np.repeat([1.0, 0.0], [k, rows - k])
+    labels = Labels(active, 1.0 - active, np.zeros(rows), 0.0, last)
+    if like is None:
+        odds = np.where(active > 0, 1e6, -1e6)  # no doubt about any label
+        labels, sticks = settle_labels(odds, prior_sticks(process, rows), process, last)
+    else:
+        sticks = _resized(like.sticks, rows - 1, process)
+    return Tail(n_terms - k, np.full(p, prior.spike), 1.0), labels, sticks
+
+
+def _resized(sticks: Sticks, size: int, process: CumulativeShrinkage) -> Sticks:
+    """The same sticks for a few rows more or less: the far ones are at their prior anyway."""
+    extra = max(size - len(sticks.a), 0)
+    a = np.append(sticks.a, np.full(extra, process.stick_shape))
+    b = np.append(sticks.b, np.full(extra, process.alpha))
+    return Sticks(a[:size], b[:size])
+
+
+def spectral_loadings(eigenvalues: Array, vectors: Array, noise_variance: Array, n: float) -> Array:
+    """Best loadings for known noise: Ψ^{1/2} U (D/n − I)^{1/2}, (p, k).
+
+    `eigenvalues` and `vectors` are those of Ψ^{-1/2} YᵀY Ψ^{-1/2}.
+    """
+    signal = np.maximum(eigenvalues / n - 1.0, 1e-3)
+    return np.asarray(np.sqrt(noise_variance)[:, None] * vectors * np.sqrt(signal))
+
+
+def draw_start(
+    source: DataSource,
+    prior: CuspPrior,
+    n_terms: int,
+    rng: np.random.Generator,
+    n_factors: int | None = None,
+    like: State | None = None,
+) -> State:
+    """A random start: loadings drawn from the prior itself.
+
+    The process draws how many columns are active (unless K is given) and the slab their loadings,
+    so the starts differ in their number of factors, which matters more than where the factors
+    point: the number seldom changes by much during a run. Noise starts at the sample variances.
+    """
+    if n_factors is None:
+        n_factors = int(prior.process(n_terms).draw(1.0, 0.0, random_state=rng).active.sum())
+    variances = np.asarray(source.squares / source.counts)
+    theta = _draw_variances(prior, n_factors, float(np.mean(variances)), rng)
+    mean = rng.standard_normal((source.p, n_factors)) * np.sqrt(theta)
+    return state_at(mean, variances, source, prior, n_terms, like)
+
+
+def _draw_variances(
+    prior: CuspPrior, k: int, mean_variance: float, rng: np.random.Generator
+) -> Array:
+    if isinstance(prior.slab, GaussianSlab):
+        return np.full(k, prior.slab.variance)
+    if isinstance(prior.slab, InverseGammaSlab):
+        return np.asarray(prior.slab.rate / rng.standard_gamma(prior.slab.shape, size=k))
+    return np.full(k, mean_variance / (k + 1))  # a plugged-in variance has no law to draw from

@@ -1,0 +1,101 @@
+"""From the engine's last state to a posterior in the user's units."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cuspfa._typing import Array, BoolArray
+from cuspfa.data.complete import Prepared
+from cuspfa.data.in_memory import KEPT
+from cuspfa.inference.variational.run import Status
+from cuspfa.inference.variational.settings import VariationalFit
+from cuspfa.inference.variational.steps import State
+from cuspfa.missing.kernels import RowsInMemory
+from cuspfa.missing.source import HoleSource
+from cuspfa.model.prior import CuspPrior
+from cuspfa.posterior.fit_info import FitRecord
+from cuspfa.posterior.variational import Means, ScoreLaw, VariationalPosterior
+
+
+def posterior_of(
+    fit: VariationalFit, prepared: Prepared, prior: CuspPrior, names: list[str] | None
+) -> VariationalPosterior:
+    """What is kept of a fit; of rows only those with holes, for this process alone."""
+    source = prepared.source
+    shared: dict[str, Any] = {
+        "prior": prior,
+        "statistics": source.statistics(),
+        "center": prepared.center,
+        "scale": prepared.scale,
+        "n_rows": prepared.n,
+        "names": names,
+    }
+    counts = None
+    if isinstance(source, HoleSource):
+        counts = source.seen
+        if source.original.rows.size <= KEPT:
+            shared["rows"] = RowsInMemory(source.original)
+    rivals = tuple(
+        VariationalPosterior(**_laws(state, counts), **shared, weight=weight)
+        for weight, state in fit.rivals
+    )
+    weight = 1.0 - sum(rival.weight for rival in rivals)
+    return VariationalPosterior(
+        **_laws(fit.best.state, counts),
+        **shared,
+        weight=weight,
+        rivals=rivals,
+        record=record_of(fit),
+    )
+
+
+def record_of(fit: VariationalFit) -> FitRecord:
+    """How the fit went."""
+    run = fit.best
+    status = Status.OUT_OF_TIME if fit.out_of_time else run.status
+    status = Status.INTERRUPTED if fit.interrupted else status
+    return FitRecord(
+        "variational",
+        run.total,
+        status.value,
+        status is Status.CONVERGED,
+        run.n_iter,
+        run.trace,
+        fit.entries,
+    )
+
+
+def _laws(state: State, counts: Array | None) -> dict[str, Any]:
+    """The part of a posterior that a state determines; `counts` where columns have holes."""
+    active = state.active > 0.5
+    # Factors that the labels call inactive count as noise, with those that have no mean.
+    others = state.loadings.only(~active)
+    unexplained = np.sum(others.mean**2, axis=1) + others.row_variance
+    return {
+        "loadings": state.loadings.only(active),
+        "noise": state.noise,
+        "scores": _score_law(state, active),
+        "active": state.active[active],
+        "expected_active_factors": state.expected_active,
+        "tail_variance": state.tail.size * state.tail.loading_variance + unexplained,
+        "slab": state.slab,
+        "means": None if counts is None else Means(state.scores.location(state.loadings), counts),
+    }
+
+
+def _score_law(state: State, active: BoolArray) -> ScoreLaw:
+    chosen, scores = np.ix_(active, active), state.scores
+    covariance = scores.covariance(state.loadings, state.noise.precision)[chosen]
+    inner = scores.total[chosen] - scores.n * covariance
+    return ScoreLaw(_without_negative(inner), covariance, scores.n)
+
+
+def _without_negative(inner: Array) -> Array:
+    """Σ_i m_i m_iᵀ of a factor with hardly a loading is less than what the last cycle changed."""
+    values, vectors = np.linalg.eigh(inner)
+    if not len(values) or values[0] >= 0:
+        return inner
+    repaired = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    return np.asarray((repaired + repaired.T) / 2)

@@ -1,0 +1,607 @@
+"""How many factors: a walk over K, each candidate started from its neighbour.
+
+The spectrum suggests where to begin; from there the walk goes both ways until `PATIENCE` steps in
+a row have not raised the bound. A candidate is given up as soon as it cannot catch up. The two
+best K are then started anew from elsewhere, since the bound at one K may have several maxima, and
+the winner is polished.
+
+Above `LARGE` factors the walk takes several at once: twice as many after each step that raised the
+bound, half as many after one that did not, down to one. Where the data do not have a small number
+of factors the bound rises for long, and `Progress` says by how much.
+
+The bound falls behind log p(y | K) more and more as K grows, so the walk may stop too early;
+`weighing.py` goes on from there.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import numpy as np
+
+from cuspfa._typing import Array
+from cuspfa.data.protocols import DataSource
+from cuspfa.inference.variational.collapsed_bound import Evidence
+from cuspfa.inference.variational.init import draw_start, spectral_loadings, state_at
+from cuspfa.inference.variational.run import Run, Status, run
+from cuspfa.inference.variational.steps import State
+from cuspfa.model.prior import CuspPrior
+
+PATIENCE = 3
+CLOSE = 5.0
+"""Candidates within so many nats of the best are run on before one is chosen."""
+NEAR = 20.0
+"""Candidates within so many nats of the best are worth another start."""
+FLAT, FLATTER, RANDOM_STARTS = 40.0, 10.0, 4
+"""Neighbours within FLAT nats of the best are run to their end, and random starts made beside the
+best K where that leaves them within FLATTER; half as many at the best K itself."""
+SLOW = 15
+"""A run that takes more cycles than this is on data with many maxima, most likely."""
+DENT = 100.0
+"""Dents of the curve are seldom deeper than so many nats."""
+FAR = 500.0
+"""A run so far behind is not gone back to: its state is forgotten."""
+PARSIMONY, ERRORS, SURE = 2.0, 2.0, 3.0
+"""A further factor must raise the evidence by so many nats, odds of 7 to 1, and so many of its
+Monte Carlo errors, to be reported; and errors beyond which another set of draws would not have
+chosen another K."""
+SMALL = 40_000
+"""Numbers of a data matrix, up to a rotation of its rows, with which sweeps are quick."""
+POLISH, REFRESHED = 0.01, 2
+"""The winner is run until its bound grows by less than this part of tol; and how often a likeness
+of the data is made anew before it is searched."""
+
+
+LARGE = 40
+"""Factors above which a walk takes more than one at a time."""
+FIRST_STEP, LONGEST_STEP = 1 / 20, 1 / 4
+"""Parts of K: the first step of a walk above `LARGE`, and the longest."""
+ROUGH = 0.002
+"""Part of a long step's gain that a cycle of the next must add: its end matters, not its digits."""
+LOOK_BACK = 1 / 10
+"""The part of K over which the rise of the bound is measured."""
+
+
+class Progress(NamedTuple):
+    """What a callback is told after each cycle."""
+
+    n_factors: int
+    cycle: int
+    lower_bound: float
+    best_lower_bound: float
+    max_factors: int
+    """The most that the search would try."""
+    rise: float
+    """Nats that a further factor has added lately; NaN unless the most factors so far are best."""
+    seconds: float
+    """Since the search began."""
+    seconds_left: float
+    """Until `max_factors` at the present pace, and not beyond `max_time`; NaN where `rise` is."""
+
+
+Callback = Callable[[Progress], None]
+
+
+class Point(NamedTuple):
+    """What was found for one K."""
+
+    lower_bound: float
+    n_iter: int
+    """Cycles of all its runs."""
+    status: Status
+    """How its best run ended."""
+    seconds: float
+    """From the start of the search until it was first tried."""
+
+
+class Stopped(Exception):
+    """The search ends with what it has."""
+
+
+class Interrupted(Stopped):
+    """By Ctrl-C."""
+
+
+class OutOfTime(Stopped):
+    """By `max_time`."""
+
+
+class Search:
+    """The best run for each K so far, and the means to make more."""
+
+    def __init__(
+        self,
+        source: DataSource,
+        prior: CuspPrior,
+        *,
+        tol: float,
+        max_iter: int,
+        max_factors: int,
+        rng: np.random.Generator,
+        callback: Callback | None = None,
+        began: float | None = None,
+        deadline: float = math.inf,
+    ) -> None:
+        self.source, self.prior = source, prior
+        self.began = time.monotonic() if began is None else began
+        self.deadline = deadline
+        """When to stop, on the clock of `time.monotonic`, which processes of a machine share."""
+        self.tol, self.max_iter, self.max_factors = tol, max_iter, max_factors
+        self.rng, self.callback = rng, callback
+        self.best_by_k: dict[int, Run] = {}
+        """The best run for each K, as long as it is not far behind: its state takes memory."""
+        self.curve: dict[int, Point] = {}
+        """What is worth knowing of every K that was tried."""
+        self.evidence_by_k: dict[int, Evidence] = {}
+        small = source.p * min(source.p, source.n) <= SMALL
+        self.statistics = source.statistics() if small else None
+        """What exact sweeps need, where they are quick."""
+        self.wanted: int | None = None
+        """A given K, kept however far behind it is."""
+        self.followed = False
+        """Has it followed a search of a likeness of the data?"""
+
+    @property
+    def best(self) -> Run:
+        """The run of highest bound."""
+        return max(self.best_by_k.values(), key=lambda one: one.total)
+
+    @property
+    def chosen(self) -> Run:
+        """The run to report: of highest bound, or by the evidence where it was weighed.
+
+        Then it is the smallest K whose evidence is not below the highest by more than `PARSIMONY`
+        and `ERRORS` of the difference.
+        """
+        if not self.evidence_by_k:
+            return self.best
+        found = self.evidence_by_k
+        top = max(found, key=lambda k: found[k].value)
+        return self.best_by_k[min(k for k in found if self._lead(top, k) <= ERRORS)]
+
+    @property
+    def tied(self) -> list[int]:
+        """Other K that another set of draws, or another rounding, might have chosen."""
+        if not self.evidence_by_k:
+            bounds = {k: point.lower_bound for k, point in self.curve.items()}
+            top = max(bounds, key=lambda k: bounds[k])
+            near = bounds[top] - 2 * self.tol
+            return sorted(k for k, value in bounds.items() if k != top and value > near)
+        found, chosen = self.evidence_by_k, self.chosen.state.n_factors
+        top = max(found, key=lambda k: found[k].value)
+        possible = [k for k in found if k != chosen and self._lead(top, k) <= ERRORS + SURE]
+        # More factors could have been chosen only if these few had been too far behind.
+        safe = max(self._lead(k, chosen) for k in found) < ERRORS - SURE
+        return sorted(k for k in possible if k < chosen or not safe)
+
+    def _lead(self, k: int, other: int) -> float:
+        """How many errors the evidence of k is more than `PARSIMONY` nats above another's."""
+        one, two = self.evidence_by_k[k], self.evidence_by_k[other]
+        error = max(float(np.hypot(one.error, two.error)), 1e-6)
+        return (one.value - two.value - PARSIMONY) / error
+
+    def fresh(self, rng: np.random.Generator, *, silent: bool) -> Search:
+        """Another search of the same problem that remembers nothing yet."""
+        return Search(
+            self.source,
+            self.prior,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            max_factors=self.max_factors,
+            rng=rng,
+            callback=None if silent else self.callback,
+            began=self.began,
+            deadline=self.deadline,
+        )
+
+    # --- one run ---
+
+    def try_state(self, state: State, *, tol: float | None = None, patient: bool = False) -> Run:
+        """Run from a state and remember it; unless `patient`, give up what cannot catch up."""
+        done = run(
+            state,
+            self.source,
+            self.prior,
+            tol=self.tol if tol is None else tol,
+            max_iter=self.max_iter,
+            target=self.best.total if self.best_by_k and not patient else -np.inf,
+            on_cycle=self._report,
+            deadline=self.deadline,
+        )
+        self.remember(done)
+        stop_if_stopped(done)
+        alive = done.state.active > 0.5
+        if not np.all(alive):  # explicit factors that the labels call inactive join the others
+            mean = done.state.loadings.mean[:, alive]
+            return self.try_state(self.state_at(mean, noise_variance(done.state)), patient=patient)
+        return done
+
+    def remember(self, done: Run) -> None:
+        """Keep a run if it is the best of its K, and its state if it is not far behind."""
+        k = int(np.sum(done.state.active > 0.5))
+        known = self.curve.get(k)
+        cycles = done.n_iter + (known.n_iter if known else 0)
+        if known is None or done.total > known.lower_bound:
+            seconds = known.seconds if known else time.monotonic() - self.began
+            known = Point(done.total, cycles, done.status, seconds)
+            self.best_by_k[k] = done
+        self.curve[k] = known._replace(n_iter=cycles)
+        floor = self.best.total - FAR
+        self.best_by_k = {
+            k: one for k, one in self.best_by_k.items() if one.total >= floor or k == self.wanted
+        }
+
+    def _report(self, number: int, bound: float, at: State) -> None:
+        if self.callback is not None:
+            so_far = max(bound, self.best.total) if self.best_by_k else bound
+            now = time.monotonic()
+            rise, left = self._outlook(now)
+            self.callback(
+                Progress(
+                    *(at.n_factors, number, bound, so_far, self.max_factors),
+                    *(rise, now - self.began, left),
+                )
+            )
+
+    def _outlook(self, now: float) -> tuple[float, float]:
+        """How the bound rises with a factor, and seconds to the most factors at this pace."""
+        rise, pace = self.climb()
+        if math.isnan(rise):
+            return math.nan, math.nan
+        left = pace * (self.max_factors - self.best.state.n_factors)
+        return rise, min(left, max(self.deadline - now, 0.0))
+
+    def climb(self) -> tuple[float, float]:
+        """Nats and seconds of a factor, up to the best K if none above it was tried; or NaN.
+
+        Over a tenth of the way, or two factors. A run that was given up has not shown its height.
+        """
+        if not self.curve:
+            return math.nan, math.nan
+        top = max(self.curve, key=lambda k: self.curve[k].lower_bound)
+        below = [
+            k
+            for k, point in sorted(self.curve.items())
+            if k < top - 1 and point.status is not Status.GIVEN_UP
+        ]
+        if max(self.curve) > top or not below:
+            return math.nan, math.nan
+        far = [k for k in below if top - k >= LOOK_BACK * top]
+        start = far[-1] if far else below[0]
+        here, there = self.curve[top], self.curve[start]
+        rise = (here.lower_bound - there.lower_bound) / (top - start)
+        return rise, (here.seconds - there.seconds) / (top - start)
+
+    def check_time(self) -> None:
+        """Stop if time is over; for work between runs."""
+        if time.monotonic() >= self.deadline:
+            raise OutOfTime
+
+    def state_at(self, mean: Array, noise_variance: Array) -> State:
+        """A state with these loadings and noise, otherwise like the best run so far."""
+        like = self.best.state if self.best_by_k else None
+        return state_at(mean, noise_variance, self.source, self.prior, self.max_factors + 1, like)
+
+    # --- starts ---
+
+    def spectral_state(self, k: int | None = None) -> State:
+        """The leading directions of the data, k of them or as many as rise above the noise.
+
+        Principal factor iterations: directions for the present noise, then the noise they leave.
+        A direction counts when its eigenvalue is above the edge (1 + √(p/n))² of pure noise.
+        """
+        n, p = self.source.n, self.source.p
+        variances = np.asarray(self.source.squares / self.source.counts)
+        edge, limit = (1 + np.sqrt(p / n)) ** 2, min(self.max_factors, p)
+        noise, mean, found = variances, np.zeros((p, 0)), -1
+        for _ in range(2 if k is not None else 6):
+            size = k if k is not None else max(found + PATIENCE, 12)
+            while True:
+                near = mean if mean.size else None
+                values, vectors = self.source.leading(size, noise, near=near)
+                above = int(np.sum(values > n * edge))
+                if k is not None or above < len(values) or len(values) >= limit:
+                    break
+                size = 2 * len(values)
+            last, found = found, min(limit, above) if k is None else k
+            mean = spectral_loadings(values[:found], vectors[:, :found], noise, n)
+            noise = np.maximum(variances - np.sum(mean**2, axis=1), 0.05 * variances)
+            if found == last:
+                break
+        return self.state_at(mean, noise)
+
+    def smaller(self, state: State, less: int = 1) -> State:
+        """Without its weakest factors."""
+        mean = state.loadings.mean
+        weakest = np.argsort(np.sum(mean**2, axis=0), kind="stable")[:less]
+        noise = noise_variance(state) + np.sum(mean[:, weakest] ** 2, axis=1)
+        return self.state_at(np.delete(mean, weakest, axis=1), noise)
+
+    def larger(self, state: State, extra: Array) -> State:
+        """With a factor more, or several."""
+        mean = np.column_stack([state.loadings.mean, extra])
+        return self.state_at(mean, noise_variance(state))
+
+    def left_over(self, state: State, size: int) -> Array:
+        """The `size` leading directions that a state leaves unexplained, as loadings (p, size)."""
+        noise, mean = noise_variance(state), state.loadings.mean
+        k = mean.shape[1]
+        values, vectors = self.source.leading(k + size, noise, near=mean)
+        chosen = slice(k, k + size)
+        return spectral_loadings(values[chosen], vectors[:, chosen], noise, self.source.n)
+
+    # --- the search ---
+
+    def walk_up(self) -> None:
+        """Add factors to the best run until `PATIENCE` in a row were no better."""
+        self.take_long_steps(upwards=True)
+        state, misses = self.best.state, 0
+        directions = np.zeros((self.source.p, 0))
+        while misses < PATIENCE and state.n_factors < self.max_factors:
+            if directions.shape[1] == 0:
+                directions = self.left_over(state, PATIENCE)
+            before = self.best.total
+            state = self.try_state(self.larger(state, directions[:, :1])).state
+            directions = directions[:, 1:]
+            if self.best.total > before:
+                state, misses, directions = self.best.state, 0, directions[:, :0]
+            else:
+                misses += self.cost_of_miss(state)
+
+    def walk_down(self) -> None:
+        """Take factors from the best run until `PATIENCE` in a row were no better."""
+        self.take_long_steps(upwards=False)
+        state, misses = self.best.state, 0
+        while misses < PATIENCE and state.n_factors > 0:
+            before = self.best.total
+            state = self.try_state(self.smaller(state)).state
+            misses = 0 if self.best.total > before else misses + self.cost_of_miss(state)
+
+    def take_long_steps(self, *, upwards: bool) -> None:
+        """Several factors at a time from the best run, where it has more than `LARGE`.
+
+        Steps grow as long as they raise the bound, then shrink to one, so that the number of runs
+        grows like the logarithm of the way. Runs end early while each step gains much.
+        """
+        k = self.best.state.n_factors
+        step, grows, tol = int(FIRST_STEP * k) if k > LARGE else 1, True, self.tol
+        while step > 1:
+            state, before = self.best.state, self.best.total
+            room = self.max_factors - state.n_factors if upwards else state.n_factors - LARGE
+            step = min(step, room)
+            if step < 2:
+                break
+            if upwards:
+                start = self.larger(state, self.left_over(state, step))
+            else:
+                start = self.smaller(state, step)
+            self.try_state(start, tol=tol)
+            gain = self.best.total - before
+            if self.best.state.n_factors == state.n_factors:
+                gain = 0.0  # a finite spike may take back what was added
+            if gain > 0.0 and grows:
+                tol = max(self.tol, ROUGH * gain)
+                step = min(2 * step, max(int(LONGEST_STEP * state.n_factors), step))
+            elif gain <= 0.0:
+                self._settle_best(tol)
+                step, grows, tol = step // 2, False, self.tol
+        self._settle_best(tol)
+
+    def _settle_best(self, tol: float) -> None:
+        """Run the best one on to `tol` of the search if it ended at another."""
+        if tol > self.tol:
+            self.try_state(self.best.state)
+
+    def cost_of_miss(self, state: State) -> int:
+        """Patience that a miss costs: one, and one more for every `DENT` it is behind the best."""
+        behind = self.best.total - self.curve[state.n_factors].lower_bound
+        return 1 + int(min(behind / DENT, PATIENCE))
+
+    def restart(self) -> bool:
+        """Start the K that are near the best anew, from their neighbours and the spectrum."""
+        before = self.best.total
+        near = [k for k, one in self.best_by_k.items() if one.total > before - NEAR]
+        for k in sorted(near, key=lambda k: -self.best_by_k[k].total)[:3]:
+            if k + 1 in self.best_by_k:
+                self.try_state(self.smaller(self.best_by_k[k + 1].state))
+            if k - 1 in self.best_by_k and len(near) > 1:
+                below = self.best_by_k[k - 1].state
+                self.try_state(self.larger(below, self.left_over(below, 1)))
+            if len(near) > 1:
+                self.try_state(self.spectral_state(k))
+        if self.best.state.n_factors <= LARGE:  # a random start with more is never near
+            self.random_neighbours()
+        return self.best.total > before + self.tol
+
+    def random_neighbours(self) -> None:
+        """A few random starts at the best K and beside it, where the curve is flat.
+
+        There another K may have a maximum that no start from a neighbour leads to. If several K
+        are rivals, each has its neighbours looked at, and further down.
+        """
+        top, height = self.best.state.n_factors, self.best.total
+        rivals = [k for k, point in self.curve.items() if point.lower_bound > height - CLOSE]
+        beside = {k + step for k in rivals for step in (-1, 0, 1)} - {top}
+        for k in sorted(beside):
+            one = self.best_by_k.get(k)
+            if one is None or one.status is not Status.GIVEN_UP:
+                continue
+            if one.total > height - FLAT:
+                self.try_state(one.state, patient=True)
+        reach = FLATTER if len(rivals) == 1 else 2 * FLATTER
+        flat = [
+            k
+            for k in sorted(beside)
+            if k in self.curve and self.curve[k].lower_bound > self.best.total - reach
+        ]
+        if not flat or self.best.state.n_factors != top:
+            return
+        # The same starts every time: which maximum is found should not differ from fit to fit.
+        rng, n_terms = np.random.default_rng(0), self.max_factors + 1
+        starts = RANDOM_STARTS if len(rivals) == 1 else 2 * RANDOM_STARTS
+        for k in [top] * (starts // 2) + flat * starts:
+            like = self.best.state
+            self.try_state(draw_start(self.source, self.prior, n_terms, rng, k, like))
+
+    def walk(self) -> None:
+        """Walks and restarts until they find nothing better."""
+        for _ in range(5):
+            self.walk_up()
+            self.walk_down()
+            if not self.restart():
+                break
+
+    def follow(self, like: DataSource) -> None:
+        """Search where it is quick, and go on here from the best of what was found there.
+
+        The likeness is made anew of what a fit to it says, a few times, before it is searched.
+        """
+        for _ in range(REFRESHED):
+            first = self._beside(like)
+            with self._keeping(first):
+                found = first.try_state(first.spectral_state()).state
+            like = self.source.likeness(found.loadings.mean, noise_variance(found)) or like
+        scout, self.followed = self._beside(like), True
+        with self._keeping(scout):
+            scout.try_state(scout.spectral_state())
+            scout.walk()
+            scout.settle_rivals()
+        top, height = scout.best.state.n_factors, scout.best.total
+        near = [
+            k
+            for k, one in scout.best_by_k.items()
+            if one.total > height - NEAR or abs(k - top) <= 1
+        ]
+        for k in sorted(near, key=lambda k: -scout.best_by_k[k].total):
+            self.try_state(self._at_home(scout.best_by_k[k].state))
+
+    @contextmanager
+    def _keeping(self, scout: Search) -> Iterator[None]:
+        """Where time ends during a search of other data, its best is kept by a cycle on these."""
+        try:
+            yield
+        except OutOfTime:
+            self.try_state(self._at_home(scout.best.state))
+            raise
+
+    def _beside(self, like: DataSource) -> Search:
+        """The same search of other data."""
+        return Search(
+            like,
+            self.prior,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            max_factors=self.max_factors,
+            rng=self.rng,
+            began=self.began,
+            deadline=self.deadline,
+        )
+
+    def _at_home(self, found: State) -> State:
+        return self.state_at(found.loadings.mean, noise_variance(found))
+
+    def grow(self, k: int) -> None:
+        """Try k factors from k − 1, to the end; where cycles are quick first, if anywhere."""
+        below = self.best_by_k[k - 1].state
+        like = self.source.likeness(below.loadings.mean, noise_variance(below))
+        home = self if like is None else self._beside(like)
+        start = home.larger(below, home.left_over(below, 1))
+        if like is not None:
+            start = self._at_home(home.try_state(start, patient=True).state)
+        self.try_state(start, patient=True)
+
+    def over_k(self, weigh: Callable[[Search], None] | None) -> None:
+        """The whole search: spectral start, walks, restarts, weighing if any, polish."""
+        start = self.spectral_state()
+        like = self.source.likeness(start.loadings.mean, noise_variance(start))
+        if like is not None:
+            self.follow(like)
+        else:
+            self.try_state(start)
+            self.walk()
+        self.settle_rivals()
+        self._measure_rise()
+        if weigh is not None:
+            try:
+                weigh(self)
+            except (Stopped, KeyboardInterrupt):
+                if self.best.state.n_factors not in self.evidence_by_k:
+                    self.evidence_by_k.clear()  # of other K alone it decides nothing
+                raise
+        self.polish()
+
+    def _measure_rise(self) -> None:
+        """At a limit above `LARGE`, run fewer factors to their end if none were, for `climb`."""
+        k = self.best.state.n_factors
+        if LARGE < k == self.max_factors and math.isnan(self.climb()[0]):
+            fewer = self.smaller(self.best.state, max(2, math.ceil(LOOK_BACK * k)))
+            self.try_state(fewer, patient=True)
+
+    def settle_rivals(self) -> None:
+        """Run on whatever comes close to the best: on a plateau `tol` may have stopped it early."""
+        close = [one for one in self.best_by_k.values() if one.total > self.best.total - CLOSE]
+        if len(close) > 1:
+            for rival in close:
+                self.try_state(rival.state, tol=0.1 * self.tol, patient=True)
+
+    def at_k(self, k: int) -> None:
+        """K given: a spectral start, and others if it was slow to settle; then polish."""
+        self.wanted = k
+        try:
+            first = self.try_state(self.spectral_state(k))
+            if k and first.n_iter > SLOW:
+                self._approach(k)
+        finally:  # also when it is stopped: other K were steps on the way
+            # A finite spike may call a given factor inactive: then the most that stayed count.
+            kept = k if k in self.best_by_k else max(self.best_by_k, default=None)
+            self.curve = {} if kept is None else {kept: self.curve[kept]}
+            self.best_by_k = {} if kept is None else {kept: self.best_by_k[kept]}
+        self.polish()
+
+    def _approach(self, k: int) -> None:
+        """Reach k one factor at a time from where the spectrum suggests, and by random starts.
+
+        Slow data have many maxima, and a start with all factors at once seldom finds the best.
+        """
+        state = self.try_state(self.spectral_state(), patient=True).state
+        while state.n_factors != k:
+            if state.n_factors > k:
+                state = self.try_state(self.smaller(state), patient=True).state
+                continue
+            grown = self.larger(state, self.left_over(state, 1))
+            after = self.try_state(grown, patient=True).state
+            if after.n_factors <= state.n_factors:
+                break  # the labels would not have one more
+            state = after
+        rng = np.random.default_rng(0)
+        for _ in range(RANDOM_STARTS):
+            start = draw_start(self.source, self.prior, self.max_factors + 1, rng, k, state)
+            self.try_state(start, patient=True)
+
+    def polish(self) -> None:
+        """Run the winner on to a tighter tolerance; where cycles are quick first, if anywhere."""
+        tol, state = POLISH * self.tol, self.chosen.state
+        like = self.source.likeness(state.loadings.mean, noise_variance(state))
+        if like is not None:
+            tol *= 10  # what is left to gain is little, and takes long
+            beside = self._beside(like)
+            near = beside.try_state(beside._at_home(state), tol=tol, patient=True).state
+            state = self._at_home(near) if near.n_factors == state.n_factors else state
+        self.try_state(state, tol=tol, patient=True)
+
+
+def stop_if_stopped(done: Run) -> None:
+    """Raise what ends the search, if that run was ended from without."""
+    if done.status is Status.INTERRUPTED:
+        raise Interrupted
+    if done.status is Status.OUT_OF_TIME:
+        raise OutOfTime
+
+
+def noise_variance(state: State) -> Array:
+    """1/E[1/σ²_j] of a state."""
+    return np.asarray(1.0 / state.noise.precision)

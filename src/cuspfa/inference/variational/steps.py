@@ -1,0 +1,196 @@
+"""The state of q and the steps that improve it.
+
+K factors are held as matrices; the H − K others, which the data say nothing about, have one
+representative in closed form (`Tail`). The steps of Algorithm 1 are pure functions of the state;
+`cycle` adds to them the scale-rotation step of `expand.py`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from cuspfa._typing import Array
+from cuspfa.data.protocols import DataSource
+from cuspfa.inference.updates import KnownScores, LoadingsLaw, Noise
+from cuspfa.model.prior import CuspPrior
+from cuspfa.model.process import (
+    Labels,
+    Sticks,
+    expected_log_weights,
+    settle_labels,
+    update_labels,
+    update_sticks,
+)
+from cuspfa.model.slabs import LOG_2PI, Slab
+
+CERTAIN = 40.0
+"""Log odds beyond which a label is certain to machine precision."""
+
+
+class Tail(NamedTuple):
+    """Inactive factors: mean zero, uncorrelated with everything, all alike."""
+
+    size: int
+    """H − K; 0 when the spike is a point mass at zero, where such factors do not exist."""
+    loading_variance: Array
+    """(p,) w_j, variance of λ_jh."""
+    score_variance: Array | float
+    """v, variance of η_ih; with holes (p,), its sum over the rows that have column j, over n."""
+    score_term: float = 0.0
+    """E[log p(η_·h)] − E[log q(η_·h)], what the scores of one such factor add to the bound."""
+
+
+class State(NamedTuple):
+    """q(λ, η, σ, z, v): all that the next cycle needs."""
+
+    loadings: LoadingsLaw
+    noise: Noise
+    scores: KnownScores
+    tail: Tail
+    labels: Labels
+    sticks: Sticks
+    slab: Slab
+    """The prior's slab, with what it has learned about all columns."""
+
+    @property
+    def n_factors(self) -> int:
+        """K, the factors held as matrices."""
+        return int(self.loadings.mean.shape[1])
+
+    @property
+    def active(self) -> Array:
+        """(K,) probability that an explicit factor is active."""
+        return self.labels.active[: self.n_factors]
+
+    @property
+    def expected_active(self) -> float:
+        """E[H*] = Σ_h Σ_{l>h} κ_hl."""
+        return self.labels.total(self.labels.active) if len(self.labels.active) else 0.0
+
+
+def spike_log_density(energy: Array, p: int, spike: float) -> Array:
+    """E log N(λ_·h; 0, θ_∞ I)."""
+    return np.asarray(-0.5 * p * (LOG_2PI + np.log(spike)) - 0.5 * energy / spike)
+
+
+def column_energies(state: State) -> Array:
+    """(L,) E‖λ_·h‖² of the columns that the labels have rows for, explicit ones first."""
+    rows = len(state.labels.active) - state.n_factors
+    tail = np.full(rows, np.sum(state.tail.loading_variance))
+    return np.concatenate([state.loadings.column_energy, tail])
+
+
+def prior_precision(state: State, prior: CuspPrior) -> Array:
+    """θ*_h = E[1/θ_h] of the columns, (L,)."""
+    labels, p = state.labels, len(state.noise.rate)
+    slab = state.slab.precision(column_energies(state), p)
+    if prior.spike is None:
+        return slab
+    return np.asarray(labels.active * slab + labels.inactive / prior.spike)
+
+
+def slab_log_odds(state: State, prior: CuspPrior) -> Array:
+    """Log slab − log spike of the columns in expectation, (L,)."""
+    assert prior.spike is not None
+    energy, p = column_energies(state), len(state.noise.rate)
+    slab = state.slab.log_density(energy, p)
+    return np.asarray(slab - spike_log_density(energy, p, prior.spike))
+
+
+def residual_squares(state: State, squares: Array) -> Array:
+    """(p,) E Σ_i (y_ij − λ_jᵀη_i)² with all H factors."""
+    tail = state.tail
+    extra = tail.size * state.scores.n * tail.score_variance * tail.loading_variance
+    return np.asarray(state.scores.expected_rss(state.loadings, squares) + extra)
+
+
+def step_loadings(state: State, source: DataSource, prior: CuspPrior) -> State:
+    """Step 1, for explicit and inactive factors."""
+    precision, k, tail = prior_precision(state, prior), state.n_factors, state.tail
+    loadings = state.scores.best_loadings(precision[:k], state.noise.precision)
+    if tail.size:
+        # The inactive factors share one law, so their prior precisions enter by their mean.
+        mean = (np.sum(precision[k:]) + (state.labels.last - 1) * precision[-1]) / tail.size
+        total = mean + state.noise.precision * source.n * tail.score_variance
+        tail = tail._replace(loading_variance=1.0 / total)
+    return state._replace(loadings=loadings, tail=tail)
+
+
+def step_noise(state: State, source: DataSource, prior: CuspPrior) -> State:
+    """Step 2."""
+    rss = residual_squares(state, source.squares)
+    noise = Noise(prior.noise_shape + source.counts / 2, prior.noise_rate + rss / 2)
+    return state._replace(noise=noise)
+
+
+def step_overrelaxed_noise(state: State, source: DataSource, prior: CuspPrior) -> State:
+    """Step 2 and half as far again, at most by a factor e^½: noise and loadings settle sooner.
+
+    As a function of log B_j the bound is A(u − e^u), u = log(B*_j/B_j): to overshoot the best
+    point by half of the way, or by ½, leaves it higher than it was.
+    """
+    best = step_noise(state, source, prior).noise
+    beyond = np.clip(0.5 * np.log(best.rate / state.noise.rate), -0.5, 0.5)
+    return state._replace(noise=best._replace(rate=best.rate * np.exp(beyond)))
+
+
+def step_scores(state: State, source: DataSource, prior: CuspPrior) -> State:
+    """Step 3, for explicit and inactive factors."""
+    precision, tail = state.noise.precision, state.tail
+    if tail.size:
+        variance, term = source.inactive_scores(precision * tail.loading_variance)
+        tail = tail._replace(score_variance=variance, score_term=term)
+    return state._replace(scores=source.expect_scores(state.loadings, precision), tail=tail)
+
+
+def step_labels(state: State, source: DataSource, prior: CuspPrior) -> State:
+    """Step 4."""
+    if prior.spike is None:
+        return state
+    log_weights = expected_log_weights(state.sticks)
+    return state._replace(
+        labels=update_labels(slab_log_odds(state, prior), log_weights, state.labels.last)
+    )
+
+
+def step_sticks(state: State, source: DataSource, prior: CuspPrior) -> State:
+    """Step 5."""
+    if prior.spike is None:
+        return state
+    process = prior.process()
+    return state._replace(sticks=update_sticks(state.labels, process))
+
+
+def step_slab(state: State, source: DataSource, prior: CuspPrior) -> State:
+    """What a slab learns about all columns together."""
+    return state._replace(slab=state.slab.learn(state.loadings.column_energy, source.p))
+
+
+STEPS = (step_loadings, step_noise, step_scores, step_labels, step_sticks)
+
+
+def step_doubtful_labels(state: State, source: DataSource, prior: CuspPrior) -> State:
+    """Steps 4 and 5 where a label is in doubt; else they wait for `step_settle`.
+
+    Labels that are certain do not move and loadings do not feel the sticks, so that most cycles
+    can do without both.
+    """
+    if prior.spike is None:
+        return state
+    odds = slab_log_odds(state, prior)
+    certain = np.min(np.abs(odds)) > CERTAIN and np.array_equal(odds > 0, state.labels.active > 0.5)
+    if certain and state.labels.stick_counts[0] > 0:  # a start's labels have no counts yet
+        return state
+    return step_sticks(step_labels(state, source, prior), source, prior)
+
+
+def step_settle(state: State, source: DataSource, prior: CuspPrior) -> State:
+    """Steps 4 and 5 repeated to their own fixed point."""
+    if prior.spike is None:
+        return state
+    process = prior.process()
+    odds = slab_log_odds(state, prior)
+    labels, sticks = settle_labels(odds, state.sticks, process, state.labels.last)
+    return state._replace(labels=labels, sticks=sticks)

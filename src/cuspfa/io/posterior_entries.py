@@ -1,0 +1,289 @@
+"""What `fit.json` says of a posterior of any kind: how each entry is written and checked.
+
+The checks of single values are in `_json_kinds.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any
+
+from cuspfa._typing import Array
+from cuspfa.data.in_memory import RotatedRows
+from cuspfa.errors import FileError, InputError
+from cuspfa.inference.kernels import Statistics
+from cuspfa.io import plausibility
+from cuspfa.io import schema as json_kinds
+from cuspfa.missing.saturated import Effective
+from cuspfa.model.prior import CuspPrior
+from cuspfa.model.slabs import GaussianSlab, InverseGammaSlab, LearnedSlab, Slab
+from cuspfa.posterior.fit_info import FitRecord, SearchEntry
+from cuspfa.posterior.provenance import Origin
+from cuspfa.posterior.sampled import SampledPosterior
+from cuspfa.posterior.variational import VariationalPosterior
+from cuspfa.rotation.gpa import Rotation
+
+FORMAT, VERSION = "cuspfa-fit", 3
+"""Version 2 is for data with holes and for draws; other fits are still written as version 1."""
+
+# --- the entries of fit.json ---
+
+_SLABS: dict[str, tuple[type, dict[str, json_kinds.Kind]]] = {
+    "GaussianSlab": (GaussianSlab, {"variance": json_kinds.number}),
+    "InverseGammaSlab": (
+        InverseGammaSlab,
+        {"shape": json_kinds.number, "rate": json_kinds.number, "pooled": json_kinds.flag},
+    ),
+    "LearnedSlab": (LearnedSlab, {"common": json_kinds.flag}),
+}
+_ENTRY: dict[str, json_kinds.Kind] = {
+    "n_factors": json_kinds.count,
+    "lower_bound": json_kinds.number,
+    "evidence": json_kinds.number,
+    "evidence_error": json_kinds.number,
+    "tied": json_kinds.flag,
+    "weight": json_kinds.number,
+    "n_iter": json_kinds.count,
+    "status": json_kinds.text,
+}
+_RECORD: dict[str, json_kinds.Kind] = {
+    "method": json_kinds.text,
+    "lower_bound": json_kinds.number,
+    "status": json_kinds.text,
+    "converged": json_kinds.flag,
+    "n_iter": json_kinds.count,
+}
+
+
+# --- as JSON has them ---
+
+
+def shared_out(posterior: VariationalPosterior | SampledPosterior, **own: Any) -> dict[str, Any]:
+    """The entries that posteriors of every kind have, then those of its own."""
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "library": version("cuspfa"),
+        "n_rows": int(posterior.n_rows),
+        "n_columns": len(posterior.scale),
+        "names": None if posterior.names is None else list(posterior.names),
+        "prior": plain_values(posterior.prior, _PRIOR),
+        "rotation": _rotation_out(posterior.rotation),
+        "origin": _origin_out(posterior.origin),
+        "statistics": None,
+        "scores": False,
+        **own,
+    }
+
+
+def statistics_out(statistics: Statistics) -> tuple[dict[str, Any], Array]:
+    """What kind they are, and their numbers."""
+    if not isinstance(statistics, RotatedRows):
+        raise InputError(
+            f"Statistics of type {type(statistics).__name__} cannot be saved. Leave them out: "
+            "statistics=False."
+        )
+    if statistics.gram is not None:
+        array, word = statistics.gram, "gram"
+    else:
+        array, word = statistics.rows, "rows"
+    return {"type": word, "n_rows": len(array), "n": json_kinds.number_out(statistics.n)}, array
+
+
+def plain_values(thing: Any, kinds: dict[str, json_kinds.Kind]) -> dict[str, Any]:
+    """Attributes of these kinds, as JSON has them."""
+    return {name: _OUT[kind](getattr(thing, name)) for name, kind in kinds.items()}
+
+
+def _slab_out(slab: Slab) -> dict[str, Any]:
+    word = type(slab).__name__
+    if word not in _SLABS or type(slab) is not _SLABS[word][0]:
+        raise InputError(f"A slab of type {word} cannot be saved.")
+    return {"type": word, **plain_values(slab, _SLABS[word][1])}
+
+
+def _rotation_out(rotation: Rotation | None) -> dict[str, Any] | None:
+    """The axes of a posterior, as JSON has them."""
+    if rotation is None:
+        return None
+    target = None if rotation.target is None else [list(row) for row in rotation.target]
+    return {**plain_values(rotation, _ROTATION), "target": target}
+
+
+def _origin_out(origin: Origin | None) -> dict[str, Any] | None:
+    """Where a fit came from, as JSON has it."""
+    if origin is None:
+        return None
+    pairs = ("settings", "versions")
+    found = origin._asdict()
+    return found | {name: [list(pair) for pair in found[name]] for name in pairs}
+
+
+def record_out(record: FitRecord | None) -> dict[str, Any] | None:
+    """How a fit went, as JSON has it; without its trace."""
+    if record is None:
+        return None
+    search = [plain_values(entry, _ENTRY) for entry in record.search]
+    return {**plain_values(record, _RECORD), "n_trace": len(record.trace), "search": search}
+
+
+# --- as they are read ---
+
+
+def slab_in(name: str, value: Any) -> Slab:
+    """A slab, checked."""
+    word = value.get("type") if isinstance(value, dict) else None
+    if not isinstance(word, str) or word not in _SLABS:
+        raise json_kinds.wrong(name, word)
+    made, kinds = _SLABS[word]
+    values = json_kinds.fields(name, value, {"type": json_kinds.text, **kinds})
+    del values["type"]
+    slab: Slab = _made(made, values)
+    return slab
+
+
+def _prior(name: str, value: Any) -> CuspPrior:
+    prior: CuspPrior = _made(CuspPrior, json_kinds.fields(name, value, _PRIOR))
+    return prior
+
+
+def _rotation(name: str, value: Any) -> Rotation:
+    row = json_kinds.list_of(json_kinds.optional(json_kinds.number))
+    target = json_kinds.optional(json_kinds.list_of(row))
+    values = json_kinds.fields(name, value, {**_ROTATION, "target": target})
+    rotation: Rotation = _made(Rotation, values)
+    return rotation
+
+
+def _origin(name: str, value: Any) -> Origin:
+    texts = json_kinds.list_of(json_kinds.text)
+    pairs = json_kinds.list_of(json_kinds.list_of(json_kinds.text, 2))
+    kinds: dict[str, json_kinds.Kind] = dict.fromkeys(Origin._fields, json_kinds.text)
+    kinds |= {"remarks": texts, "warnings": texts, "settings": pairs, "versions": pairs}
+    found = json_kinds.fields(name, value, kinds)
+    for key in ("settings", "versions"):
+        if any(len(pair) != 2 for pair in found[key]):
+            raise FileError(f"is damaged: {key} are no pairs")
+        found[key] = [(pair[0], pair[1]) for pair in found[key]]
+    return Origin(**found)
+
+
+def _made(what: type, values: dict[str, Any]) -> Any:
+    try:
+        return what(**values)
+    except InputError as error:
+        raise FileError(f"is damaged: {str(error).removesuffix('.')}") from None
+
+
+def _statistics(name: str, value: Any) -> dict[str, Any]:
+    kinds = {
+        "type": json_kinds.word("gram", "rows"),
+        "n_rows": json_kinds.count,
+        "n": json_kinds.positive,
+    }
+    return json_kinds.fields(name, value, kinds)
+
+
+def holes_in(name: str, value: Any) -> dict[str, Any]:
+    """What is kept of data with holes, checked; older files do not say what they are worth."""
+    kinds: dict[str, json_kinds.Kind] = {"correlation": json_kinds.flag}
+    if isinstance(value, dict) and "effective" in value:
+        kinds["effective"] = json_kinds.optional(json_kinds.list_of(json_kinds.positive, 2))
+    found = json_kinds.fields(name, value, kinds)
+    known = found.setdefault("effective", None)
+    if known is not None and (len(known) < 2 or not found["correlation"]):
+        raise json_kinds.wrong(name, known)
+    return found
+
+
+def holes_out(correlation: Array | None, effective: Effective | None) -> dict[str, Any]:
+    """The same, as JSON has it."""
+    known = None
+    if correlation is not None and effective is not None:
+        known = [json_kinds.number_out(value) for value in effective]
+    return {"correlation": correlation is not None, "effective": known}
+
+
+def effective_of(holes: dict[str, Any] | None) -> Effective | None:
+    """From checked values."""
+    return None if holes is None or holes["effective"] is None else Effective(*holes["effective"])
+
+
+def record_in(name: str, value: Any) -> dict[str, Any] | None:
+    """How a fit went, checked."""
+    if value is None:
+        return None
+    return json_kinds.fields(
+        name, value, {**_RECORD, "n_trace": json_kinds.count, "search": json_kinds.list_of(_entry)}
+    )
+
+
+def _entry(name: str, value: Any) -> dict[str, Any]:
+    return json_kinds.fields(name, value, _ENTRY)
+
+
+_spike = json_kinds.optional(json_kinds.number)
+_PRIOR: dict[str, json_kinds.Kind] = {
+    "alpha": json_kinds.number,
+    "slab": slab_in,
+    "spike": _spike,
+    "noise_shape": json_kinds.number,
+    "noise_rate": json_kinds.number,
+    "stick_shape": json_kinds.number,
+}
+_choice = json_kinds.optional(json_kinds.flag)
+_ROTATION: dict[str, json_kinds.Kind] = {
+    "method": json_kinds.text,
+    "oblique": _choice,
+    "normalize": _choice,
+    "gamma": json_kinds.number,
+    "power": json_kinds.number,
+    "delta": json_kinds.number,
+    "n_starts": json_kinds.count,
+    "random_state": json_kinds.count,
+}
+SHARED_KINDS: dict[str, json_kinds.Kind] = {
+    "format": json_kinds.text,
+    "version": json_kinds.count,
+    "library": json_kinds.text,
+    "n_rows": json_kinds.count,
+    "n_columns": json_kinds.count,
+    "names": json_kinds.optional(json_kinds.list_of(json_kinds.text)),
+    "prior": _prior,
+    "rotation": json_kinds.optional(_rotation),
+    "origin": json_kinds.optional(_origin),
+    "statistics": json_kinds.optional(_statistics),
+    "scores": json_kinds.flag,
+}
+"""Entries that posteriors of every kind have."""
+_OUT: dict[json_kinds.Kind, Callable[[Any], Any]] = {
+    json_kinds.count: int,
+    json_kinds.number: json_kinds.number_out,
+    json_kinds.share: json_kinds.number_out,
+    json_kinds.text: str,
+    json_kinds.flag: bool,
+    _spike: lambda value: None if value is None else json_kinds.number_out(value),
+    _choice: lambda value: None if value is None else bool(value),
+    slab_in: _slab_out,
+    record_in: record_out,
+}
+"""How a value of each kind is written."""
+
+
+def statistics_of(known: dict[str, Any] | None, arrays: dict[str, Array]) -> Statistics | None:
+    """Cross-products or rotated rows, from checked values."""
+    if known is None:
+        return None
+    rows, is_gram = arrays["statistics"], known["type"] == "gram"
+    plausibility.check_statistics(rows, is_gram=is_gram)
+    return RotatedRows(rows if is_gram else None, None if is_gram else rows, known["n"])
+
+
+def record_of(known: dict[str, Any] | None, trace: Array | None) -> FitRecord | None:
+    """How a fit went, from checked values."""
+    if known is None:
+        return None
+    search = [SearchEntry(**entry) for entry in known["search"]]
+    values = {name: value for name, value in known.items() if name != "n_trace"}
+    return FitRecord(**values | {"trace": trace, "search": search})

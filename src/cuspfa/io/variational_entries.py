@@ -1,0 +1,308 @@
+"""What a file says of a variational posterior; the rest is in `files.py`, which calls this."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from cuspfa._typing import Array
+from cuspfa.errors import FileError, InputError
+from cuspfa.inference.updates import Loadings, LoadingsLaw, Noise
+from cuspfa.io import plausibility
+from cuspfa.io import posterior_entries as entries
+from cuspfa.io import schema as json_kinds
+from cuspfa.missing.updates import HoleLoadings
+from cuspfa.posterior.variational import Means, ScoreLaw, VariationalPosterior
+
+MOST_RIVALS = 1000
+"""Rivals of a posterior that are kept."""
+
+_OWN: dict[str, json_kinds.Kind] = {
+    "expected_active_factors": json_kinds.number,
+    "slab": entries.slab_in,
+    "weight": json_kinds.share,
+    "record": entries.record_in,
+}
+
+
+def _part(name: str, value: Any) -> dict[str, Any]:
+    laws = {
+        "n_factors": json_kinds.count,
+        "n_directions": json_kinds.count,
+        "log_det": json_kinds.number,
+        "n": json_kinds.positive,
+    }
+    return json_kinds.fields(name, value, {**laws, **_OWN})
+
+
+KINDS: dict[str, json_kinds.Kind] = {
+    **entries.SHARED_KINDS,
+    "kind": json_kinds.word("variational"),
+    "parts": json_kinds.list_of(_part, 1 + MOST_RIVALS),
+}
+
+
+def kinds(content: dict[str, Any]) -> dict[str, json_kinds.Kind]:
+    """Of the entries that this `fit.json` must have."""
+    return KINDS | ({"holes": entries.holes_in} if content["version"] > 1 else {})
+
+
+def check(content: dict[str, Any]) -> None:
+    """Numbers that must go together."""
+    if not content["parts"]:
+        raise FileError("is damaged: it describes no posterior")
+
+
+def describe(
+    posterior: VariationalPosterior, statistics: bool
+) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Plain values and arrays."""
+    for rival in posterior.rivals:
+        _check_shared(posterior, rival)
+    arrays = {"center": posterior.center, "scale": posterior.scale}
+    holes = posterior.means is not None
+    if posterior.means is not None:
+        arrays["counts"] = posterior.means.counts
+    correlation = posterior.sample_correlation if holes and statistics else None
+    if correlation is not None:
+        arrays["correlation"] = correlation
+    known = None
+    if statistics and posterior.statistics is not None:
+        known, arrays["statistics"] = entries.statistics_out(posterior.statistics)
+    parts = []
+    for part, prefix in zip((posterior, *posterior.rivals), _prefixes(), strict=False):
+        parts.append(_describe_part(part))
+        arrays |= {prefix + name: array for name, array in _part_arrays(part).items()}
+    content = entries.shared_out(posterior, kind="variational", statistics=known, parts=parts)
+    if holes:
+        content["holes"] = entries.holes_out(correlation, posterior.effective)
+    else:
+        content["version"] = 1
+    return content, arrays
+
+
+def _prefixes() -> Iterator[str]:
+    """Before the names of the arrays of each part; the first is the posterior itself."""
+    yield ""
+    number = 0
+    while True:
+        number += 1
+        yield f"rivals/{number}/"
+
+
+def _check_shared(posterior: VariationalPosterior, rival: VariationalPosterior) -> None:
+    same = (
+        not rival.rivals
+        and rival.prior == posterior.prior
+        and rival.statistics is posterior.statistics
+        and _same_counts(rival.means, posterior.means)
+        and rival.n_rows == posterior.n_rows
+        and rival.names == posterior.names
+        and np.array_equal(rival.center, posterior.center)
+        and np.array_equal(rival.scale, posterior.scale)
+    )
+    if not same:
+        raise InputError(
+            "This posterior cannot be saved: its rivals must be of the same data and prior, and "
+            "have none themselves. Save it without them: dataclasses.replace(posterior, rivals=())."
+        )
+
+
+def _same_counts(one: Means | None, other: Means | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return np.array_equal(one.counts, other.counts)
+
+
+def _describe_part(part: VariationalPosterior) -> dict[str, Any]:
+    return {
+        "n_factors": part.n_active,
+        "n_directions": part.loadings.directions,
+        "log_det": json_kinds.number_out(part.loadings.log_det),
+        "n": json_kinds.number_out(part.scores.n),
+        **entries.plain_values(part, _OWN),
+    }
+
+
+def _part_arrays(part: VariationalPosterior) -> dict[str, Array]:
+    arrays = {
+        **_law_arrays(part.loadings),
+        "noise_shape": part.noise.shape,
+        "noise_rate": part.noise.rate,
+        "scores_inner": part.scores.inner,
+        "scores_covariance": part.scores.covariance,
+        "active": part.active,
+        "tail_variance": part.tail_variance,
+    }
+    if part.means is not None:
+        arrays["location"] = part.means.location
+    if part.record is not None:
+        arrays["trace"] = part.record.trace
+    return arrays
+
+
+def _law_arrays(law: LoadingsLaw) -> dict[str, Array]:
+    if isinstance(law, HoleLoadings):
+        return {
+            "loadings_mean": law.mean,
+            "loadings_covariance": law.covariance,
+            "loadings_anchor": law.anchor,
+        }
+    if not isinstance(law, Loadings):
+        raise InputError(f"Loadings of type {type(law).__name__} cannot be saved.")
+    return {
+        "loadings_mean": law.mean,
+        "loadings_basis": law.basis,
+        "loadings_weights": law.weights,
+        "loadings_eigenvalues": law.eigenvalues,
+    }
+
+
+def shapes(content: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+    """The arrays of a file, in their order."""
+    p = content["n_columns"]
+    found: dict[str, tuple[int, ...]] = {"center": (p,), "scale": (p,)}
+    holes = content.get("holes")
+    if holes is not None:
+        found["counts"] = (p,)
+        if holes["correlation"]:
+            found["correlation"] = (p, p)
+    if content["statistics"] is not None:
+        found["statistics"] = (content["statistics"]["n_rows"], p)
+    for part, prefix in zip(content["parts"], _prefixes(), strict=False):
+        k, m = part["n_factors"], part["n_directions"]
+        own: dict[str, tuple[int, ...]] = {
+            **(_shared_shapes(p, k, m) if holes is None else _own_shapes(p, k)),
+            "noise_shape": (p,),
+            "noise_rate": (p,),
+            "scores_inner": (k, k),
+            "scores_covariance": (k, k),
+            "active": (k,),
+            "tail_variance": (p,),
+        }
+        if holes is not None:
+            own["location"] = (p,)
+        if part["record"] is not None:
+            own["trace"] = (part["record"]["n_trace"],)
+        found |= {prefix + name: shape for name, shape in own.items()}
+    if content["scores"]:
+        found["scores"] = (content["n_rows"], content["parts"][0]["n_factors"])
+    return found
+
+
+def _shared_shapes(p: int, k: int, m: int) -> dict[str, tuple[int, ...]]:
+    return {
+        "loadings_mean": (p, k),
+        "loadings_basis": (k, m),
+        "loadings_weights": (p,),
+        "loadings_eigenvalues": (m,),
+    }
+
+
+def _own_shapes(p: int, k: int) -> dict[str, tuple[int, ...]]:
+    return {
+        "loadings_mean": (p, k),
+        "loadings_covariance": (p, k, k),
+        "loadings_anchor": (p, k),
+    }
+
+
+POSITIVE = ("scale", "noise_shape", "noise_rate", "counts")
+NOT_NEGATIVE = ("loadings_weights", "loadings_eigenvalues", "active", "tail_variance")
+
+
+def _check_values(name: str, array: Array) -> None:
+    kind = name.rpartition("/")[2]
+    if kind == "trace":
+        return
+    may_be_infinite = kind == "loadings_eigenvalues"  # for loadings without spread
+    right = ~np.isnan(array) if may_be_infinite else np.isfinite(array)
+    if kind in POSITIVE:
+        right &= array > 0
+    elif kind in NOT_NEGATIVE:
+        right &= array >= 0
+    if not np.all(right):
+        raise FileError(f"has numbers in {name}.npy that cannot be there")
+    plausibility.check_size(name, array, positive=kind in POSITIVE)
+
+
+def rebuild(content: dict[str, Any], arrays: dict[str, Array]) -> VariationalPosterior:
+    """The posterior; shapes are known to be right."""
+    for name in shapes(content):
+        _check_values(name, arrays[name])
+    holes = content.get("holes")
+    shared = {
+        "prior": content["prior"],
+        "statistics": entries.statistics_of(content["statistics"], arrays),
+        "center": arrays["center"],
+        "scale": arrays["scale"],
+        "n_rows": content["n_rows"],
+        "names": content["names"],
+        "correlation": arrays["correlation"] if holes and holes["correlation"] else None,
+        "effective": entries.effective_of(holes),
+    }
+    first, *others = (
+        _rebuild_part(part, arrays, prefix)
+        for part, prefix in zip(content["parts"], _prefixes(), strict=False)
+    )
+    for part in (first, *others):
+        with np.errstate(all="ignore"):  # what overflows is refused
+            spread = part["noise"].variance + part["tail_variance"] + part["loadings"].row_variance
+        plausibility.check_units(arrays["scale"], part["loadings"].mean, spread)
+    rivals = tuple(VariationalPosterior(**other, **shared) for other in others)
+    rotation = content["rotation"]
+    target = None if rotation is None else rotation.target
+    if target is not None and np.shape(target) != first["loadings"].mean.shape:
+        raise FileError(f"is damaged: a target of shape {np.shape(target)} is not of its loadings")
+    own = {"rotation": rotation, "origin": content["origin"]}
+    return VariationalPosterior(**first, **shared, **own, rivals=rivals)
+
+
+def _rebuild_part(part: dict[str, Any], arrays: dict[str, Array], prefix: str) -> dict[str, Any]:
+    def of(name: str) -> Array:
+        return arrays[prefix + name]
+
+    plausibility.check_law(prefix, arrays)
+    known = part["record"]
+    record = entries.record_of(known, None if known is None else of("trace"))
+    law: LoadingsLaw
+    means = None
+    if "counts" in arrays:
+        law = HoleLoadings(
+            of("loadings_mean"), of("loadings_covariance"), of("loadings_anchor"), part["log_det"]
+        )
+        _check_covariances(prefix, law)
+        means = Means(of("location"), arrays["counts"])
+    else:
+        law = Loadings(
+            of("loadings_mean"),
+            of("loadings_basis"),
+            of("loadings_weights"),
+            of("loadings_eigenvalues"),
+            part["log_det"],
+        )
+    return {
+        "loadings": law,
+        "means": means,
+        "noise": Noise(of("noise_shape"), of("noise_rate")),
+        "scores": ScoreLaw(of("scores_inner"), of("scores_covariance"), part["n"]),
+        "active": of("active"),
+        "expected_active_factors": part["expected_active_factors"],
+        "tail_variance": of("tail_variance"),
+        "slab": part["slab"],
+        "weight": part["weight"],
+        "record": record,
+    }
+
+
+def _check_covariances(prefix: str, law: HoleLoadings) -> None:
+    """Each must be positive definite, or draws would end in an error of NumPy's."""
+    symmetric = np.array_equal(law.covariance, law.covariance.transpose(0, 2, 1))
+    try:
+        np.linalg.cholesky(law.covariance)
+    except np.linalg.LinAlgError:
+        symmetric = False
+    if not symmetric:
+        raise FileError(f"has numbers in {prefix}loadings_covariance.npy that cannot be there")

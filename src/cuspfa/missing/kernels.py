@@ -1,0 +1,203 @@
+"""Exact conditional draws of all unknowns, from rows with holes.
+
+A sweep knows a value for every hole, so that all rows share one score covariance and the moves of
+`sweeps.py` serve; at its end the holes are drawn anew, given scores, loadings, noise and means.
+The means are integrated out where scores, loadings and noise are drawn.
+
+`fill` draws the holes given the observed entries alone, scores integrated out. It begins a chain;
+a sampler that keeps no value of a row from sweep to sweep begins every sweep with it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from cuspfa._typing import Array, Indices
+from cuspfa.inference.kernels import (
+    Chains,
+    Scores,
+    begin_at,
+    draw_loadings,
+    draw_noise,
+    draw_scales,
+    energies,
+    gram,
+    rotate_loadings,
+    turn_scores,
+)
+from cuspfa.inference.updates import LoadingsLaw, Noise
+from cuspfa.missing.patterns import HoleRows, packed, score_covariances
+from cuspfa.model.prior import CuspPrior
+from cuspfa.model.slabs import Slab
+
+
+class RowsInMemory:
+    """The rows that sweeps need, for the process that fitted them: never saved or sent on.
+
+    Pickled or copied it becomes None, so that a model that travels has no row of the data in it.
+    """
+
+    def __init__(self, data: HoleRows) -> None:
+        self.data = data
+
+    @property
+    def holes(self) -> tuple[Indices, Indices]:
+        """Rows and columns of the holes."""
+        return self.data.holes
+
+    def __reduce__(self) -> tuple[object, tuple[()]]:
+        return nothing, ()
+
+    @property
+    def work(self) -> float:
+        """Numbers that a sweep of one chain goes through, for each factor."""
+        return 4.0 * self.data.rows.size + 30.0 * len(self.data.rows) + 40.0 * len(self.holes[0])
+
+
+def nothing() -> None:
+    """What is left of rows that were pickled."""
+
+
+class FilledChains(NamedTuple):
+    """B draws of what there is to know, with a value for every hole."""
+
+    chains: Chains
+    filled: Array
+    """(B, m) in the order of `RowsInMemory.holes`."""
+    mean: Array
+    """(p, B) of the columns, on the scale of the rows."""
+
+
+def draw_scores(
+    data: HoleRows, loadings: Array, noise: Array, mean: Array, rng: np.random.Generator
+) -> Array:
+    """η_i | observed entries of row i, (n, K), in the order of the sorted rows.
+
+    For loadings (p, K), noise variances (p,) and means (p,).
+    """
+    k = loadings.shape[1]
+    scaled = loadings / noise[:, None]
+    signal = packed(scaled[:, :, None] * loadings[:, None, :])
+    found = []
+    for block in data.blocks(k):
+        covariance, _ = score_covariances(block.seen, signal, k)
+        towards = block.rows @ scaled - block.of_rows(block.seen @ (scaled * mean[:, None]))
+        z = rng.standard_normal(towards.shape)
+        root = block.of_rows(np.asarray(np.linalg.cholesky(covariance), dtype=float))
+        moved = block.of_rows(covariance) @ towards[:, :, None] + root @ z[:, :, None]
+        found.append(moved[:, :, 0])
+    return np.concatenate(found)
+
+
+def fill(
+    data: HoleRows, loadings: Array, noise: Array, mean: Array, rng: np.random.Generator
+) -> Array:
+    """A value for every hole given the observed entries, (B, m); loadings (p, B, K), others (p, B).
+
+    The scores are drawn with them, and forgotten.
+    """
+    row, column = data.holes
+    filled = np.empty((loadings.shape[1], len(row)))
+    for b, values in enumerate(filled):
+        own, variance, level = loadings[:, b], noise[:, b], mean[:, b]
+        scores = draw_scores(data, own, variance, level, rng)
+        values[:] = level[column] + np.sum(own[column] * scores[row], axis=1)
+        values += np.sqrt(variance[column]) * rng.standard_normal(len(column))
+    return filled
+
+
+def begin_filled(
+    loadings: LoadingsLaw,
+    noise: Noise,
+    location: Array,
+    rows: RowsInMemory,
+    slab: Slab,
+    size: int,
+    rng: np.random.Generator,
+) -> FilledChains:
+    """Chains that begin at draws from q, with holes drawn given these."""
+    chains = begin_at(loadings, noise, slab, size, rng)
+    mean = np.tile(location[:, None], (1, size))
+    return FilledChains(chains, fill(rows.data, chains.loadings, chains.noise, mean, rng), mean)
+
+
+def sweep_filled(
+    at: FilledChains, rows: RowsInMemory, slab: Slab, prior: CuspPrior, rng: np.random.Generator
+) -> FilledChains:
+    """One draw of everything, each block given the others."""
+    every = np.arange(at.chains.loadings.shape[2])
+    chains = rotate_loadings(at.chains, every, rng)
+    energy = energies(gram(chains.loadings))
+    scales = draw_scales(energy, chains.scales, slab, len(chains.noise), rng)
+    chains, scores, level = draw_given_filled(
+        chains._replace(scales=scales), every, rows.data, at.filled, prior, rng
+    )
+    row, column = rows.holes
+    filled, sd = np.empty_like(at.filled), np.sqrt(chains.noise)
+    for b, values in enumerate(filled):
+        values[:] = level[column, b]
+        values += np.sum(chains.loadings[column, b] * scores[b][row], axis=1)
+        values += sd[column, b] * rng.standard_normal(len(column))
+    mean = draw_mean(chains.loadings, level, len(rows.data.rows), rng)
+    return FilledChains(chains, filled, mean)
+
+
+def draw_given_filled(
+    chains: Chains,
+    moved: Indices,
+    data: HoleRows,
+    filled: Array,
+    prior: CuspPrior,
+    rng: np.random.Generator,
+) -> tuple[Chains, Array, Array]:
+    """Scores, loadings and noise given the scales and a value for every hole.
+
+    Between scores and loadings `turn` these columns. With the chains come the scores less their
+    mean over the rows, (B, n, K), and the levels of the columns at scores of zero of that kind,
+    (p, B).
+    """
+    (p, size, k), n = chains.loadings.shape, len(data.rows)
+    table = data.rows.copy()
+    scores, cross = np.empty((size, n, k)), np.empty((p, size, k))
+    averages, squares = np.empty((p, size)), np.empty((p, size))
+    for b in range(size):
+        table[data.holes] = filled[b]
+        averages[:, b] = table.mean(axis=0)
+        # About zero but for the holes, so that squares lose no digits by subtraction.
+        squares[:, b] = np.einsum("ij,ij->j", table, table) - n * averages[:, b] ** 2
+        own = chains.loadings[:, b], chains.noise[:, b]
+        scores[b] = _centred_scores(table, averages[:, b], *own, rng)
+        cross[:, b] = table.T @ scores[b]
+    known, scales = Scores(cross, scores.transpose(0, 2, 1) @ scores), chains.scales
+    if len(moved):
+        root, known, scales = turn_scores(chains, known, moved, n - 1.0, rng)
+        scores = scores @ root.transpose(0, 2, 1)
+    loadings = draw_loadings(scales.variances, chains.noise, known, rng)
+    noise = draw_noise(loadings, known, squares, n - 1.0, prior, rng)
+    level = averages + np.sqrt(noise / n) * rng.standard_normal((p, size))
+    return Chains(loadings, noise, scales), scores, level
+
+
+def draw_mean(loadings: Array, level: Array, n: int, rng: np.random.Generator) -> Array:
+    """The means of the columns, (p, B), given their levels where the scores were centred.
+
+    A mean is the level at scores of zero, and lacks what the average of n scores may be.
+    """
+    _, size, k = loadings.shape
+    shift = rng.standard_normal((size, k)) / np.sqrt(n)
+    return np.asarray(level + np.sum(loadings * shift, axis=2))
+
+
+def _centred_scores(
+    table: Array, average: Array, loadings: Array, noise: Array, rng: np.random.Generator
+) -> Array:
+    """η | Λ, σ², all values, less its mean over the rows, (n, K)."""
+    scaled = loadings / noise[:, None]
+    precision = np.eye(loadings.shape[1]) + loadings.T @ scaled
+    root = np.linalg.inv(np.linalg.cholesky(precision))
+    weights = scaled @ (root.T @ root)
+    scores = table @ weights - average @ weights
+    scores += rng.standard_normal(scores.shape) @ root
+    return np.asarray(scores - scores.mean(axis=0))

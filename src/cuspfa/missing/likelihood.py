@@ -1,0 +1,161 @@
+"""The likelihood of rows with few holes each, by the precisions P = Ω^{-1} of complete rows.
+
+What is observed of a row has the precision P_oo − P_oh P_hh^{-1} P_ho, so that a pattern takes a
+matrix of its holes, not of its factors; and the columns' means are integrated out exactly.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from cuspfa._typing import Array, Indices
+from cuspfa.missing.patterns import HoleRows, packed_inverses, times, upper_half
+
+WIDEST, MOST = 500, 10
+"""Columns, and holes of a row on average (by cubes), up to which this is worth it."""
+
+
+WIDTHS = np.array([1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512])
+"""Numbers of holes that patterns are made alike to, so that there are few groups."""
+
+
+class Group(NamedTuple):
+    """Patterns with about the same number of holes, and their rows."""
+
+    holes: Indices
+    """(h, u) the columns without a value, then made-up ones from p on, alone and of variance 1."""
+    sizes: Array
+    """(u,) rows of each pattern that there are in the data."""
+    rows: Indices
+    """(r,) the rows."""
+    of_row: Indices
+    """(r,) pattern of each, among these."""
+
+
+class FewHoles:
+    """Log-likelihoods of rows sorted by pattern, each column centred at the mean of what it has."""
+
+    def __init__(self, data: HoleRows) -> None:
+        self.rows, self.ones, self.n = data.rows, data.ones[:, 0], data.n
+        self.seen = data.counts
+        self.gram = data.rows.T @ data.rows
+        self.there = np.repeat(data.patterns, np.diff(data.starts), axis=0)
+        self.groups = _groups(data)
+        self.wide = data.rows.shape[1] + max((len(one.holes) for one in self.groups), default=0)
+        """Columns with those that make patterns alike."""
+
+    @classmethod
+    def of(cls, data: HoleRows) -> FewHoles | None:
+        """None where holes are many."""
+        holes = np.sum(~data.patterns, axis=1)
+        worth_it = data.rows.shape[1] <= WIDEST and np.mean(holes**3.0) <= MOST**3
+        return cls(data) if worth_it else None
+
+    def work(self, k: int) -> float:
+        """Multiplications of a log-likelihood, about."""
+        p = self.rows.shape[1]
+        small = sum(3.0 * len(one.holes) ** 3 * len(one.sizes) for one in self.groups)
+        return float(len(self.rows) * p * (k + 1.0) + small + p**3)
+
+    def log_likelihood(self, loadings: Array, noise_variance: Array, *, flat_mean: bool) -> float:
+        """Σ_i log N(y_i; m, ΛΛᵀ + Σ) of what was observed, m integrated out if it is flat."""
+        found = self._fill(loadings, noise_variance, self.rows)
+        squares = float(np.sum(found.precision * self.gram)) - found.explained
+        constant = float(self.seen.sum()) * float(np.log(2 * np.pi))
+        value = -0.5 * (constant + found.log_dets + squares)
+        if not flat_mean:
+            return value
+        root = np.linalg.cholesky(self._information(found))
+        gain = np.linalg.solve(root, found.precision @ (self.ones @ found.filled))
+        # The n_j of the determinant are left out, as in the bound: a flat prior has no constant.
+        freedom = len(loadings) * np.log(2 * np.pi) + np.sum(np.log(self.seen))
+        freedom -= 2 * np.sum(np.log(np.diag(root)))
+        return float(value + 0.5 * (gain @ gain + freedom))
+
+    def expected_gram(self, loadings: Array, noise_variance: Array, *, flat_mean: bool) -> Array:
+        """E[Σ_i (y_i − ȳ)(y_i − ȳ)ᵀ] given what was observed, (p, p), as in a step of EM.
+
+        Of complete data with it the likelihood has the slope that the observed data's has here.
+        """
+        found = self._fill(loadings, noise_variance, self.rows)
+        whole = self.rows + found.filled
+        if flat_mean:
+            slope = found.precision @ (self.ones @ found.filled)
+            mean = np.outer(self.ones, np.linalg.solve(self._information(found), slope))
+            centred = np.where(self.there, self.rows - mean, 0.0)
+            found = self._fill(loadings, noise_variance, centred)
+            whole = centred + found.filled
+            level = self.ones @ whole / self.n
+            whole -= np.outer(self.ones, level)
+        return np.asarray(whole.T @ whole + found.spread)
+
+    def _fill(self, loadings: Array, noise_variance: Array, rows: Array) -> _Filled:
+        (p, k), wide = loadings.shape, self.wide
+        scaled = loadings / noise_variance[:, None]
+        inner = np.eye(k) + loadings.T @ scaled
+        side = np.linalg.solve(inner, scaled.T)
+        precision = np.eye(wide)
+        precision[:p, :p] = np.diag(1.0 / noise_variance) - scaled @ side
+        log_det = float(np.sum(np.log(noise_variance)) + np.linalg.slogdet(inner)[1])
+        pulls = np.zeros((len(rows), wide))
+        pulls[:, :p] = (rows @ scaled) @ side  # minus P y in a hole, where y / σ² is 0
+        filled, spread = np.zeros((len(rows), wide)), np.zeros(wide * wide)
+        explained, log_dets = 0.0, self.n * log_det
+        for holes, sizes, chosen, of_row in self.groups:
+            first, second = (holes[half] for half in upper_half(len(holes)))
+            covariance, own = packed_inverses(precision[first, second], len(holes))
+            log_dets += float(sizes @ own)
+            columns = holes[:, of_row]
+            pull = pulls[chosen, columns]
+            filled[chosen, columns] = values = times(covariance[:, of_row], pull)
+            explained += float(np.sum(values * pull))
+            places = (wide * first + second).ravel()
+            spread += np.bincount(places, (sizes * covariance).ravel(), minlength=wide**2)
+        half = spread.reshape(wide, wide)[:p, :p]
+        return _Filled(
+            precision[:p, :p],
+            log_dets,
+            explained,
+            filled[:, :p],
+            half + half.T - np.diag(np.diag(half)),
+        )
+
+    def _information(self, found: _Filled) -> Array:
+        """Σ_i of the precisions of what rows show, (p, p): what is known of the means."""
+        precision = found.precision
+        return np.asarray(self.n * precision - precision @ found.spread @ precision)
+
+
+class _Filled(NamedTuple):
+    """What a model says of the holes."""
+
+    precision: Array
+    """(p, p) of complete rows."""
+    log_dets: float
+    """Σ_i log|Ω_i| of what rows show."""
+    explained: float
+    """What Σ_i y_iᵀPy_i has too much, for y zero in its holes."""
+    filled: Array
+    """(r, p) expected values in the holes, zero elsewhere."""
+    spread: Array
+    """(p, p) Σ_i of the holes' covariances, in their places."""
+
+
+def _groups(data: HoleRows) -> list[Group]:
+    counts, p = np.sum(~data.patterns, axis=1), data.rows.shape[1]
+    of_row = np.repeat(np.arange(len(counts)), np.diff(data.starts))
+    widths = np.where(counts > 0, WIDTHS[np.searchsorted(WIDTHS, counts)], 0)
+    found = []
+    for h in np.unique(widths[widths > 0]):
+        patterns = np.flatnonzero(widths == h)
+        holes = np.tile(np.arange(p, p + h), (len(patterns), 1))
+        at, columns = np.nonzero(~data.patterns[patterns])
+        first = np.concatenate([[0], np.cumsum(counts[patterns])[:-1]])
+        holes[at, np.arange(len(at)) - first[at]] = columns
+        rows = np.flatnonzero(widths[of_row] == h)
+        place = np.searchsorted(patterns, of_row[rows])
+        sizes = data.sizes[patterns].astype(float)
+        found.append(Group(np.ascontiguousarray(holes.T), sizes, rows, place))
+    return found

@@ -1,0 +1,160 @@
+"""Loadings given what is known of the scores, where columns have holes.
+
+Column j sees the n_j rows that have it. Its mean has a flat prior and is integrated out exactly,
+given scores, loading and noise, so that scores enter centred at their mean over these rows:
+
+    M_j = Σ_i (m_i − a_j)(m_i − a_j)ᵀ + f Σ_i V_i,   a_j = mean of the m_i,   f = 1 − 1/n,
+
+with sums over the rows that have column j. f, where (1 − 1/n_j) would be exact, makes the bound a
+little lower and keeps it a bound; when nothing is missing both are the same, and so is everything
+here and in `blocks.py`. Each row of Λ has its own covariance, V_j = (T + τ_j M_j)^{-1}.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from cuspfa._typing import Array, BoolArray
+from cuspfa.inference.updates import LoadingsLaw
+
+
+class HoleMoments(NamedTuple):
+    """Of data with holes: all that loadings, noise and bound may know of η_i ~ N(m_i, V_i)."""
+
+    cross: Array
+    """(p, K) Σ_i y_ij m_i over the rows that have column j, y_ij centred over them."""
+    second: Array
+    """(p, K, K) M_j."""
+    anchor: Array
+    """(p, K) a_j, less the mean of all m_i: where column j has the zero of the scores."""
+    total: Array
+    """(K, K) Σ_i E[η_i η_iᵀ] over all rows, centred."""
+    spread: Array
+    """(K, K) the part of `total` that is f Σ_i V_i."""
+    log_det: float
+    """f Σ_i log|V_i|."""
+    n: float
+    """The number of rows the likelihood counts."""
+
+    def covariance(self, loadings: LoadingsLaw, noise_precision: Array) -> Array:
+        """(K, K) the mean of the V_i."""
+        return self.spread / self.n
+
+    def location(self, loadings: LoadingsLaw) -> Array:
+        """(p,) E[mean of column j], as a difference to the mean of what was observed."""
+        return np.asarray(-np.sum(loadings.mean * self.anchor, axis=1))
+
+    def best_loadings(self, prior_precision: Array, noise_precision: Array) -> HoleLoadings:
+        """Best q(Λ) with the others fixed (step 1), and the means of the columns with it."""
+        precision = noise_precision[:, None, None] * self.second
+        diagonal = np.arange(len(prior_precision))
+        precision[:, diagonal, diagonal] += prior_precision
+        covariance = _symmetric(np.asarray(np.linalg.inv(precision), dtype=float))
+        mean = (covariance @ (noise_precision[:, None] * self.cross)[:, :, None])[:, :, 0]
+        log_det = -float(np.sum(np.linalg.slogdet(precision)[1]))
+        return HoleLoadings(mean, covariance, self.anchor, log_det)
+
+    def expected_rss(self, loadings: LoadingsLaw, squares: Array) -> Array:
+        """(p,) E Σ_i (y_ij − λ_jᵀη_i)² over the rows that have column j, both centred."""
+        second = loadings.covariances() + loadings.mean[:, :, None] * loadings.mean[:, None, :]
+        fitted = np.sum(second * self.second, axis=(1, 2))
+        return np.asarray(squares + fitted - 2.0 * np.sum(loadings.mean * self.cross, axis=1))
+
+    def rotated(self, r: Array, log_det_r: float) -> HoleMoments:
+        """The moments of Rη."""
+        return HoleMoments(
+            self.cross @ r.T,
+            r @ self.second @ r.T,
+            self.anchor @ r.T,
+            r @ self.total @ r.T,
+            r @ self.spread @ r.T,
+            self.log_det + 2 * self.n * log_det_r,
+            self.n,
+        )
+
+
+class HoleLoadings(NamedTuple):
+    """q(λ_j) = N(μ_j, V_j), each with a covariance of its own."""
+
+    mean: Array
+    """(p, K) μ_j in rows."""
+    covariance: Array
+    """(p, K, K) V_j."""
+    anchor: Array
+    """(p, K) a_j of the scores they were updated with: the column's mean given λ_j is −λ_jᵀa_j."""
+    log_det: float
+    """Σ_j log|V_j|."""
+
+    @property
+    def directions(self) -> int:
+        """K."""
+        return int(self.mean.shape[1])
+
+    @property
+    def column_energy(self) -> Array:
+        """(K,) E‖λ_·h‖²."""
+        own = np.diagonal(self.covariance, axis1=1, axis2=2)
+        return np.asarray(np.sum(self.mean**2 + own, axis=0))
+
+    @property
+    def row_variance(self) -> Array:
+        """(p,) tr V_j."""
+        return np.asarray(np.trace(self.covariance, axis1=1, axis2=2))
+
+    def covariances(self) -> Array:
+        """(p, K, K) V_j."""
+        return self.covariance
+
+    def traces(self, second: Array) -> Array:
+        """(p,) tr(V_j M)."""
+        return np.asarray(np.sum(self.covariance * second, axis=(1, 2)))
+
+    def weighted_gram(self, weights: Array) -> Array:
+        """Σ_j w_j E[λ_j λ_jᵀ], (K, K)."""
+        spread = np.tensordot(weights, self.covariance, 1)
+        return np.asarray(self.mean.T @ (weights[:, None] * self.mean) + spread)
+
+    def deviations(self, z: Array) -> Array:
+        """Λ − E[Λ], (..., p, K), of standard normal numbers of that shape."""
+        return np.asarray((np.linalg.cholesky(self.covariance) @ z[..., None])[..., 0])
+
+    def whitened(self, delta: Array) -> Array:
+        """V_j^{-1} δ_j in rows, (..., p, K)."""
+        return np.asarray((np.linalg.inv(self.covariance) @ delta[..., None])[..., 0])
+
+    def metric(self) -> Array:
+        """Σ_j μ_jμ_jᵀ ⊗ V_j^{-1}, (K², K²)."""
+        p, k = self.mean.shape
+        outer = (self.mean[:, :, None] * self.mean[:, None, :]).reshape(p, k * k)
+        product = outer.T @ np.linalg.inv(self.covariance).reshape(p, k * k)
+        return np.asarray(product.reshape(k, k, k, k).transpose(0, 2, 1, 3).reshape(k * k, k * k))
+
+    def only(self, columns: BoolArray) -> HoleLoadings:
+        """The marginal law of some columns of Λ (mask over K); without its log-determinant."""
+        return HoleLoadings(
+            self.mean[:, columns],
+            self.covariance[:, columns][:, :, columns],
+            self.anchor[:, columns],
+            float("nan"),
+        )
+
+    def rotated(self, r_inverse: Array, log_det_r: float) -> HoleLoadings:
+        """The law of R^{-T}λ_j, which leaves Λη as it was when η becomes Rη."""
+        return HoleLoadings(
+            self.mean @ r_inverse,
+            _symmetric(r_inverse.T @ self.covariance @ r_inverse),
+            self.anchor @ np.linalg.inv(r_inverse).T,
+            self.log_det - 2 * len(self.mean) * log_det_r,
+        )
+
+    def widened(self, times: float) -> HoleLoadings:
+        """The same with all covariances multiplied."""
+        log_det = self.log_det + self.mean.size * float(np.log(times))
+        return self._replace(covariance=times * self.covariance, log_det=log_det)
+
+
+def _symmetric(matrices: Array) -> Array:
+    """Without the rounding errors that would make them a little asymmetric."""
+    return np.asarray((matrices + matrices.transpose(0, 2, 1)) / 2)

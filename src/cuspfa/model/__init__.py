@@ -1,0 +1,1 @@
+"""The model: process, slabs and prior."""

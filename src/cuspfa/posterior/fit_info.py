@@ -1,0 +1,41 @@
+"""How a fit went: what was tried, and how it ended."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cuspfa._typing import Array
+
+
+class SearchEntry(NamedTuple):
+    """What was found for one number of factors."""
+
+    n_factors: int
+    lower_bound: float
+    """The highest bound reached with so many factors."""
+    evidence: float
+    """Estimate of log p(y, K) where it was made, else NaN."""
+    evidence_error: float
+    """Its Monte Carlo standard error, else NaN."""
+    tied: bool
+    """Might another set of Monte Carlo draws have chosen this number instead of the chosen one?"""
+    weight: float
+    """exp(evidence), or exp(bound) where no evidence was made, normalised, and averaged over the
+    error of the evidence. Not a probability."""
+    n_iter: int
+    """Cycles spent on it, over all its runs."""
+    status: str
+
+
+class FitRecord(NamedTuple):
+    """The run that was kept, and the whole curve by number of factors."""
+
+    method: str
+    """The engine: "variational"."""
+    lower_bound: float
+    status: str
+    converged: bool
+    n_iter: int
+    trace: Array
+    """(n_iter,) the bound after each cycle."""
+    search: list[SearchEntry]

@@ -1,0 +1,1 @@
+"""Summary, figures and report."""

@@ -1,0 +1,41 @@
+"""One page on a fit that can be sent to anybody: `posterior.report(path)`."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from cuspfa._utils.arguments import must_be
+from cuspfa.io.atomic import as_path, check_writable, replacing
+from cuspfa.posterior.draws import Draws
+
+if TYPE_CHECKING:
+    from cuspfa.posterior.base import Posterior
+
+
+def write_report(
+    posterior: Posterior,
+    path: str | os.PathLike[str],
+    *,
+    title: str | None = None,
+    scores: Any = None,
+    draws: Draws | None = None,
+) -> None:
+    """Write a report; see `Posterior.report`."""
+    target = as_path(path)
+    check_writable("path", target)
+    if title is not None and not isinstance(title, str):
+        raise must_be("title", "None or a text", title)
+    try:
+        from cuspfa.reporting.html.page import render
+    except ImportError as error:
+        raise ImportError(
+            "A report needs jinja2, which is not installed. Install it with "
+            "pip install 'cuspfa[app]'."
+        ) from error
+    from cuspfa.reporting.html.content import gather
+
+    text = render(gather(posterior, draws, scores), title)
+    with replacing(target) as temporary:
+        # A name with half a character in it is shown with a question mark.
+        temporary.write_bytes(text.encode("utf-8", "replace"))

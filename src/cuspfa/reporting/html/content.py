@@ -1,0 +1,308 @@
+"""What a report holds, as plain values: gathered once, before anything is drawn or written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cuspfa._typing import Array, Indices
+from cuspfa.errors import InputError
+from cuspfa.posterior.base import Interval, Posterior
+from cuspfa.posterior.draws import Draws, check_draws
+from cuspfa.posterior.fit_info import FitRecord
+from cuspfa.posterior.provenance import Origin
+from cuspfa.reporting.summary import MIN_SHARE, Summary, column_names, summarise
+from cuspfa.rotation.aligned import AlignedDraws, Item, LoadingTable
+from cuspfa.rotation.gpa import Rotation, as_rotation
+
+OTHERS = ("varimax", "oblimin")
+"""Axes that the report can be switched to, besides the fit's own and principal axes."""
+NUMBERS, FEWEST, MOST = 4e6, 100, 1000
+"""Of draws: with many columns there are fewer, for memory and time."""
+QUICK, OTHER_QUICK = 1e6, 3e5
+"""Loadings of all draws up to which each draw is turned by the criterion itself: on the fit's own
+axes, and on others."""
+OTHER_DRAWS = 300
+"""Draws behind intervals on axes that are not the fit's own."""
+ITEMS = 4
+"""Variables that a factor is described by."""
+ALIKE, MOST_PATTERNS = 5, 12
+"""Rows that a pattern of missing values needs to be shown, and patterns that are shown."""
+WIDEST = 2000
+"""Variables in the report: of more, those that load most."""
+
+
+class Axes(NamedTuple):
+    """Loadings on one set of axes."""
+
+    key: str
+    label: str
+    oblique: bool
+    table: LoadingTable
+    """Of the variables that are shown; `mean` is the loadings of the mean solution."""
+    shares: Array
+    """(K, 3) share of the variance: median and 95 % interval."""
+    correlations: Array
+    """(K, K) of the factors."""
+    quality: float
+    """Congruence of draws with the mean solution; see `AlignedDraws.quality`."""
+    given: bool
+    """Are the intervals given the axes, or do they hold the uncertainty of these too?"""
+    order: Indices
+    """Variables by the factor they load on most."""
+
+
+class FactorRow(NamedTuple):
+    """One factor on the fit's own axes."""
+
+    share: float
+    lower: float
+    upper: float
+    determinacy: float
+    items: list[Item]
+
+
+class Rule(NamedTuple):
+    """What a rule says of the number of factors."""
+
+    name: str
+    number: int
+    ours: bool
+    """Is it the model's own answer?"""
+
+
+class Holes(NamedTuple):
+    """Missing values."""
+
+    by_column: list[tuple[str, int]]
+    """Columns that have some, most first."""
+    n_rows: int
+    together: list[tuple[list[str], int]]
+    """Columns that are missing together, and in how many rows just these; most first. Empty if the
+    rows are no longer known. What few rows have in common is not told: it would be about them."""
+    n_complete: int | None
+    """Rows without a missing value, if that is known."""
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return sum(number for _, number in self.by_column)
+
+
+@dataclass(frozen=True, eq=False)
+class Content:
+    """All that a report shows. `shown` are the positions of the variables in it."""
+
+    posterior: Posterior
+    summary: Summary
+    names: list[str]
+    shown: Indices
+    axes: list[Axes]
+    factors: list[FactorRow]
+    explained: tuple[float, float, float]
+    """Share of all variance that the factors explain: median and 95 % interval."""
+    communality: tuple[Array, Interval]
+    """Of the variables that are shown: medians and 95 % intervals."""
+    rules: list[Rule]
+    n_large: int
+    sample: Array | None
+    """Correlations of the data, of the variables that are shown."""
+    fitted: Array
+    n_draws: int
+    holes: Holes | None
+    scores: Array | None
+
+    @property
+    def n_factors(self) -> int:
+        """K."""
+        return self.posterior.n_active
+
+    @property
+    def record(self) -> FitRecord | None:
+        """How the fit went."""
+        return self.posterior.record
+
+    @property
+    def origin(self) -> Origin | None:
+        """Where it came from."""
+        return self.posterior.origin
+
+    @property
+    def number_given(self) -> bool:
+        """Was the number of factors given, not found?"""
+        asked = {} if self.origin is None else dict(self.origin.settings)
+        if "number of factors" in asked:
+            return asked["number of factors"] != "found"
+        record = self.record
+        return record is not None and record.method != "gibbs" and len(record.search) == 1
+
+
+def number_of_draws(posterior: Posterior) -> int:
+    """A thousand where there is room."""
+    size = len(posterior.noise_variance) * max(posterior.n_active, 1)
+    return int(np.clip(NUMBERS / size, FEWEST, MOST))
+
+
+def gather(posterior: Posterior, draws: Draws | None = None, scores: Any = None) -> Content:
+    """The content of a report; draws are made, the same every time, unless they are given."""
+    if draws is None:
+        draws = posterior.draw(number_of_draws(posterior), random_state=0)
+    check_draws(draws, len(posterior.noise_variance))
+    summary = summarise(posterior, draws)
+    names = column_names(posterior)
+    shown = _shown(posterior.solution.loadings)
+    flat = posterior.standard_loadings[shown]
+    fitted = flat @ flat.T
+    np.fill_diagonal(fitted, 1.0)
+    sample = posterior.sample_correlation
+    common = draws.communality
+    choices = _choices(posterior)
+    axes = [_axes(posterior, draws, one, shown, own=one is choices[0]) for one in choices]
+    large = int(np.sum(np.median(draws.variance_share, axis=0) > MIN_SHARE))
+    total = np.quantile(common.mean(axis=1), [0.5, 0.025, 0.975])
+    return Content(
+        posterior=posterior,
+        summary=summary,
+        names=[names[j] for j in shown],
+        shown=shown,
+        axes=axes,
+        factors=_factor_rows(summary, axes[0], [names[j] for j in shown]),
+        explained=(float(total[0]), float(total[1]), float(total[2])),
+        communality=(
+            np.median(common[:, shown], axis=0),
+            Interval(*np.quantile(common[:, shown], [0.025, 0.975], axis=0)),
+        ),
+        rules=_rules(posterior, summary, large),
+        n_large=large,
+        sample=None if sample is None else sample[np.ix_(shown, shown)],
+        fitted=fitted,
+        n_draws=len(draws),
+        holes=_holes(posterior, names),
+        scores=_scores(scores, posterior),
+    )
+
+
+def _shown(loadings: Array) -> Indices:
+    p, k = loadings.shape
+    if p <= WIDEST:
+        return np.arange(p)
+    largest = np.max(np.abs(loadings), axis=1) if k else np.zeros(p)
+    return np.sort(np.argsort(-largest, kind="stable")[:WIDEST])
+
+
+# --- axes ---
+
+
+def _choices(posterior: Posterior) -> list[Rotation | None]:
+    """The fit's own axes first."""
+    own = posterior.rotation
+    if posterior.n_active < 2:
+        return [own]
+    found = [own, *([] if own is None else [None])]
+    taken = {None if own is None else own.method}
+    return found + [as_rotation(word) for word in OTHERS if word not in taken]
+
+
+def _axes(
+    posterior: Posterior, draws: Draws, rotation: Rotation | None, shown: Indices, *, own: bool
+) -> Axes:
+    if rotation is not None and not own:
+        # Evenly spread: draws of a sampler stand chain after chain.
+        few = np.linspace(0, len(draws) - 1, min(len(draws), OTHER_DRAWS)).astype(np.intp)
+        draws = draws.some(few)
+    quick = draws.loadings.size <= (QUICK if own else OTHER_QUICK)
+    way = None if rotation is None or quick else "procrustes"
+    aligned = posterior.align("own" if own else rotation, by=way, draws=draws)
+    loadings = aligned.reference.loadings
+    return Axes(
+        key="principal" if rotation is None else rotation.method,
+        label="Principal axes" if rotation is None else rotation.method.capitalize(),
+        oblique=rotation is not None and rotation.is_oblique,
+        table=aligned.table(columns=shown)._replace(mean=loadings[shown]),
+        shares=_share_table(posterior, aligned, draws, rotation),
+        correlations=aligned.reference.correlations,
+        quality=aligned.quality,
+        given=rotation is None or not quick,
+        order=grouped(loadings[shown]),
+    )
+
+
+def _share_table(
+    posterior: Posterior, aligned: AlignedDraws, draws: Draws, rotation: Rotation | None
+) -> Array:
+    """Medians and intervals of draws, as the summary has them."""
+    drawn = draws.variance_share if rotation is None else aligned.variance_share
+    return np.asarray(np.quantile(drawn, [0.5, 0.025, 0.975], axis=0).T[: posterior.n_active])
+
+
+def grouped(loadings: Array) -> Indices:
+    """Variables by the factor they load on most, there from the largest loading down."""
+    p, k = loadings.shape
+    if k == 0:
+        return np.arange(p)
+    factor = np.argmax(np.abs(loadings), axis=1)
+    return np.lexsort((-loadings[np.arange(p), factor], factor))
+
+
+def _factor_rows(summary: Summary, axes: Axes, names: list[str]) -> list[FactorRow]:
+    table, found = axes.table, []
+    for h, line in enumerate(summary.factors):
+        best = np.argsort(-np.abs(table.mean[:, h]), kind="stable")[:ITEMS]
+        items = [Item(names[j], *(float(side[j, h]) for side in table)) for j in best]
+        found.append(FactorRow(line.share, line.lower, line.upper, line.determinacy, items))
+    return found
+
+
+# --- the number of factors ---
+
+
+def _rules(posterior: Posterior, summary: Summary, large: int) -> list[Rule]:
+    record = posterior.record
+    found = [Rule("this model", posterior.n_active, True)]
+    if posterior.n_active:
+        found.append(Rule(f"more than {100 * MIN_SHARE:.0f} % of variance", large, False))
+    if record is not None and record.method == "variational" and len(record.search) > 1:
+        best = max(record.search, key=lambda entry: entry.lower_bound)
+        found.append(Rule("evidence lower bound", best.n_factors, False))
+    if summary.parallel is not None:
+        found.append(Rule("parallel analysis", summary.parallel, False))
+    if summary.partial is not None:
+        found.append(Rule("minimum average partial", summary.partial, False))
+    return found
+
+
+# --- the data ---
+
+
+def _holes(posterior: Posterior, names: list[str]) -> Holes | None:
+    lacking = posterior.n_rows - np.asarray(posterior.column_counts)
+    order = np.argsort(-lacking, kind="stable")
+    found = [(names[j], int(lacking[j])) for j in order if lacking[j] > 0]
+    if not found:
+        return None
+    rows = getattr(posterior, "rows", None)  # in the process that fitted them alone
+    together: list[tuple[list[str], int]] = []
+    complete = None
+    if rows is not None:
+        patterns, sizes = rows.data.patterns, rows.data.sizes
+        complete = int(sizes[patterns.all(axis=1)].sum())
+        lacks_some = np.flatnonzero(~patterns.all(axis=1) & (sizes >= ALIKE))
+        for one in sorted(lacks_some, key=lambda i: -sizes[i])[:MOST_PATTERNS]:
+            lacked = [names[j] for j in np.flatnonzero(~patterns[one])]
+            together.append((lacked, int(sizes[one])))
+    return Holes(found, posterior.n_rows, together, complete)
+
+
+def _scores(scores: Any, posterior: Posterior) -> Array | None:
+    if scores is None:
+        return None
+    array = np.asarray(scores, dtype=float)
+    shape = (posterior.n_rows, posterior.n_active)
+    if array.shape != shape:
+        raise InputError(
+            f"scores must be of shape {shape}, rows that were analysed (with any value) by "
+            f"factors. Got {array.shape} instead."
+        )
+    return array

@@ -1,0 +1,226 @@
+"""From content to one HTML file that needs nothing else: no network, no other file."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import math
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2.utils import htmlsafe_json_dumps
+from markupsafe import Markup
+
+from cuspfa._typing import Array, Indices
+from cuspfa.posterior.provenance import versions
+from cuspfa.reporting.html import methods_text, narrative
+from cuspfa.reporting.html.content import Axes, Content
+from cuspfa.reporting.html.figures import (
+    communality_figure,
+    holes_figure,
+    patterns_figure,
+    rules_figure,
+    search_figure,
+    shares_figure,
+    trace_figure,
+)
+from cuspfa.reporting.html.matrices import WIDEST, matrices
+from cuspfa.reporting.html.svg import minus
+from cuspfa.reporting.summary import MIN_SHARE
+
+UNIT = 10_000
+"""Numbers go into the page as whole multiples of 1/UNIT, two bytes each."""
+PAIRS = 500
+"""Variables up to which all correlations are in the page as numbers."""
+
+
+def render(content: Content, title: str | None = None) -> str:
+    """The whole page."""
+    page = _templates().get_template("report.html")
+    style, script = _part("style.css"), _part("script.js")
+    record = content.record
+    return page.render(
+        title=title or "Factor analysis",
+        content=content,
+        summary=content.summary,
+        answer=narrative.answer(content),
+        agreement=narrative.agreement(content),
+        left_over=narrative.left_over(content),
+        sureness=narrative.sureness(content),
+        measures=narrative.measures(content),
+        cautions=narrative.cautions(content),
+        done=methods_text.done(content),
+        again=methods_text.again(content.origin),
+        citations=methods_text.citations(content),
+        rules=rules_figure(content.rules),
+        search=None if record is None else search_figure(record, content.n_factors),
+        shares=shares_figure(content),
+        communality=communality_figure(content),
+        trace=trace_figure(content),
+        holes=holes_figure(content.holes),
+        patterns=patterns_figure(content.holes),
+        matrices=matrices(content),
+        min_share=MIN_SHARE,
+        style=Markup(style),
+        script=Markup(script),
+        policy=_policy(style, script),
+        data=htmlsafe_json_dumps(page_data(content), allow_nan=False, separators=(",", ":")),
+        version=dict(versions())["cuspfa"],
+    )
+
+
+@cache
+def _templates() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("cuspfa.reporting.html"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"percent": _percent, "signed": _signed, "plain": _plain, "tidy": _tidy}
+    return environment
+
+
+@cache
+def _part(name: str) -> str:
+    """A file of the package, with line ends as a browser hashes them."""
+    text = files("cuspfa.reporting.html").joinpath(name).read_text(encoding="utf-8")
+    return text.replace("\r\n", "\n")
+
+
+def _policy(style: str, script: str) -> str:
+    """Content-Security-Policy: our own style and script, pictures in the page, and nothing else."""
+    return (
+        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _percent(share: float, digits: int = 1) -> str:
+    return f"{100 * share:.{digits}f}"
+
+
+def _tidy(text: str) -> str:
+    """A number and its percent sign stay on one line."""
+    return text.replace(" %", "\N{NO-BREAK SPACE}%")
+
+
+def _signed(value: float) -> str:
+    return minus(f"{value:+.2f}")
+
+
+def _plain(value: float) -> str:
+    return minus(f"{value:.2f}")
+
+
+# --- numbers for the page's script ---
+
+
+def pack(values: Array) -> str:
+    """Two bytes a number, little end first, in base64."""
+    whole = np.clip(np.round(np.asarray(values, dtype=float) * UNIT), -32767, 32767)
+    return base64.b64encode(whole.astype("<i2").tobytes()).decode()
+
+
+def _whole(values: Indices) -> str:
+    return base64.b64encode(np.asarray(values).astype("<i2").tobytes()).decode()
+
+
+def page_data(content: Content) -> dict[str, Any]:
+    """What the script reads: loadings on each set of axes, communalities, correlations, tables."""
+    middle, (lower, upper) = content.communality
+    return {
+        "unit": UNIT,
+        "names": content.names,
+        "axes": [_axes_data(one) for one in content.axes],
+        "communality": [pack(middle), pack(lower), pack(upper)],
+        "correlation": _correlation_data(content),
+        "tables": _tables(content),
+        "scores": None if content.scores is None else np.round(content.scores, 4).tolist(),
+    }
+
+
+def _axes_data(axes: Axes) -> dict[str, Any]:
+    table = axes.table
+    return {
+        "key": axes.key,
+        "label": axes.label,
+        "oblique": axes.oblique,
+        "note": narrative.axes_note(axes),
+        "shares": np.round(axes.shares, 4).tolist(),
+        "mean": pack(table.mean),
+        "lower": pack(table.lower),
+        "upper": pack(table.upper),
+        "sign": pack(table.false_sign_rate),
+        "correlations": np.round(axes.correlations, 4).tolist() if axes.oblique else None,
+        "order": _whole(axes.order),
+    }
+
+
+def _correlation_data(content: Content) -> dict[str, Any]:
+    """Lower triangles row by row; of very many variables their order alone."""
+    order = content.axes[0].order
+    thin = -(-len(order) // WIDEST)
+    found: dict[str, Any] = {"order": _whole(order[::thin]), "sample": None, "fitted": None}
+    if len(order) <= PAIRS:
+        lower = np.tril_indices(len(order))
+        found["fitted"] = pack(content.fitted[lower])
+        found["sample"] = None if content.sample is None else pack(content.sample[lower])
+    return found
+
+
+def _tables(content: Content) -> dict[str, list[list[Any]]]:
+    """Small tables to download: a line of names, then lines of values."""
+    factors = [["factor", "share", "share_lower", "share_upper", "determinacy"]]
+    for number, row in enumerate(content.factors, 1):
+        factors.append([number, *(_digits(value) for value in row[:4])])  # type: ignore[list-item]
+    tables: dict[str, list[list[Any]]] = {
+        "factors": factors,
+        "rules": [["rule", "n_factors"], *([rule.name, rule.number] for rule in content.rules)],
+    }
+    if content.record is not None:
+        tables["search"] = [
+            [
+                "n_factors",
+                "lower_bound",
+                "evidence",
+                "evidence_error",
+                "tied",
+                "weight",
+                "cycles",
+                "status",
+            ],
+            *(
+                [
+                    entry.n_factors,
+                    _digits(entry.lower_bound),
+                    _digits(entry.evidence),
+                    _digits(entry.evidence_error),
+                    entry.tied,
+                    _digits(entry.weight),
+                    entry.n_iter,
+                    entry.status,
+                ]
+                for entry in content.record.search
+            ),
+        ]
+    if content.summary.fit is not None:
+        measures = content.summary.fit._asdict().items()
+        tables["fit"] = [
+            ["measure", "value"],
+            *([name, _digits(value)] for name, value in measures),
+        ]
+    return tables
+
+
+def _digits(value: float) -> float | None:
+    """Seven digits; JSON knows no NaN."""
+    return float(f"{value:.7g}") if math.isfinite(value) else None

@@ -1,0 +1,66 @@
+"""What figures need of a posterior, before anything is drawn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cuspfa._typing import Array, Indices, RandomState
+from cuspfa._utils.arguments import must_be, whole
+from cuspfa.posterior.base import Posterior
+from cuspfa.posterior.draws import Draws, check_draws
+
+N_DRAWS, FEWEST = 1000, 200
+"""Draws behind intervals, as in a summary; of very many loadings fewer, but no fewer than these."""
+NUMBERS = 1 << 26
+"""Loadings that all draws together may hold: 512 MB."""
+
+
+def check_posterior(posterior: Any) -> Posterior:
+    """A posterior, and not the model it belongs to."""
+    if not isinstance(posterior, Posterior):
+        raise must_be("posterior", "a posterior such as model.posterior_", type(posterior).__name__)
+    return posterior
+
+
+def make_draws(
+    posterior: Posterior, draws: Draws | None, n_draws: int | None, random_state: RandomState
+) -> Draws:
+    """Those that were given, or new ones."""
+    if draws is None:
+        size = len(posterior.noise_variance) * max(posterior.n_active, 1)
+        number = max(FEWEST, min(N_DRAWS, NUMBERS // size)) if n_draws is None else n_draws
+        return posterior.draw(number, random_state=random_state)
+    return check_draws(draws, len(posterior.noise_variance))
+
+
+def grouped_order(loadings: Array) -> tuple[Indices, Indices]:
+    """Variables by the factor they load on most, there from the largest down; and their factors.
+
+    Signed, so that what loads negatively on a factor stands together at the end of its group.
+    """
+    p, k = loadings.shape
+    if k == 0:
+        return np.arange(p), np.zeros(p, dtype=np.intp)
+    factor = np.argmax(np.abs(loadings), axis=1)
+    order = np.lexsort((-loadings[np.arange(p), factor], factor))
+    return order, factor[order]
+
+
+def check_factors(factor: Any, k: int) -> list[int]:
+    """Positions, from 0, of the factors that are asked for, from 1.
+
+    Where there are none at all, what is asked for is taken as it is: a figure will say so.
+    """
+    if isinstance(factor, str):
+        if factor != "all":
+            raise must_be("factor", 'a number from 1 on, a list of them or "all"', factor)
+        return list(range(max(k, 1)))
+    several = list(factor) if isinstance(factor, (list, tuple, range, np.ndarray)) else [factor]
+    found = [whole("factor", one, 1) for one in several]
+    if not found:
+        raise must_be("factor", 'a number from 1 on, a list of them or "all"', factor)
+    if k and max(found) > k:
+        raise must_be("factor", f"at most {k}, the number of factors", factor)
+    return [one - 1 for one in found]

@@ -1,0 +1,236 @@
+"""Points with intervals: loadings of a factor, communalities."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cuspfa._typing import Array, BoolArray, Indices, RandomState
+from cuspfa._utils.arguments import whole
+from cuspfa.posterior.base import Interval, Posterior
+from cuspfa.posterior.draws import Draws
+from cuspfa.reporting.plots._canvas import (
+    BLUE,
+    DARK,
+    GREY,
+    ManyAxes,
+    label_rows,
+    panels,
+    room_for,
+    say,
+    shown_names,
+    together,
+)
+from cuspfa.reporting.plots._numbers import (
+    check_factors,
+    check_posterior,
+    grouped_order,
+    make_draws,
+)
+from cuspfa.reporting.summary import factor_shares
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST = 40
+"""Rows of a figure."""
+
+
+def plot_forest(
+    posterior: Posterior,
+    factor: Any = 1,
+    ax: Any = None,
+    *,
+    prob: float = 0.95,
+    most: int = MOST,
+    draws: Draws | None = None,
+    n_draws: int | None = None,
+    random_state: RandomState = 0,
+) -> Axes | ManyAxes:
+    """Draw loadings with credible intervals.
+
+    Points are posterior mean loadings on the correlation scale, as `model.loadings_` has them, on
+    principal axes or those of its rotation. For the intervals draws are aligned to these
+    (`posterior.align`): with a rotation they hold the uncertainty of the axes too, without one
+    that of the loadings alone.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        Of a fitted model: `model.posterior_`.
+    factor : int, list of int or "all", default=1
+        The number of a factor, from 1 on, or several, side by side. One factor's variables are
+        sorted by loading; with several the order is that of `plot_loadings`.
+    ax : matplotlib Axes, as many as factors, or None, default=None
+        Where to draw; None makes a figure.
+    prob : float, default=0.95
+        Probability of the intervals.
+    most : int, default=40
+        Variables to show: where there are more, those of largest absolute loading, as many for
+        each factor.
+    draws : Draws or None, default=None
+        Draws to use, or make them.
+    n_draws : int or None, default=None
+        Draws to make. None means 1000, and fewer where they would need more than 512 MB.
+    random_state : default=0
+        Seed of the draws.
+
+    Returns
+    -------
+    matplotlib Axes, or ndarray of them where several factors are asked for
+
+    Examples
+    --------
+    >>> from cuspfa import CuspFactorAnalysis, datasets, plots
+    >>> X = datasets.simulate(200, 10, 2, random_state=1).X
+    >>> ax = plots.plot_forest(CuspFactorAnalysis().fit(X).posterior_, 2, n_draws=200)
+    >>> ax.get_title().split(",")[0]
+    'Factor 2'
+    """
+    check_posterior(posterior)
+    most = whole("most", most, 1)
+    p, k = len(posterior.noise_variance), posterior.n_active
+    chosen = check_factors(factor, k)
+    number, rows = len(chosen), min(p, most)
+    names = shown_names(posterior)
+    width = room_for(names) + (5.0 if number == 1 else 1.4 + 1.3 * number)
+    axes = panels(ax, number, (width, _height(rows)), sharex=True, sharey=True)
+    single = isinstance(factor, Integral)
+    if k == 0:
+        for one in axes:
+            one.set_title("Loadings")
+            say(one, "no factors")
+        return axes[0] if single else together(axes)
+    loadings = posterior.solution.loadings
+    variables = _strongest(loadings, chosen, most)
+    found = make_draws(posterior, draws, n_draws, random_state)
+    interval = posterior.align(draws=found).table(prob, columns=variables)
+    share, _ = factor_shares(posterior, found)
+    share = np.pad(share, (0, max(k - len(share), 0)))  # draws may have fewer factors
+    for one, h in zip(axes, chosen, strict=True):
+        ends = Interval(interval.lower[:, h], interval.upper[:, h])
+        _dots(one, loadings[variables, h], ends, 22 if number == 1 else 10)
+        one.axvline(0, color=DARK, lw=0.8, zorder=0)
+        one.set_title(_title(share[h], h, alone=number == 1))
+    label_rows(axes[0], [names[j] for j in variables])
+    if p > most:
+        which = "strongest" if number == 1 else "strongest of each factor:"
+        axes[0].set_ylabel(f"{which} {rows} of {p} variables")
+    _explain(axes, prob, own=ax is None)
+    return axes[0] if single else together(axes)
+
+
+def _title(share: float, h: int, *, alone: bool) -> str:
+    """With the median of draws, as in a summary."""
+    part = f"{100 * share:.1f} %"
+    return f"Factor {h + 1}, {part} of the variance" if alone else f"Factor {h + 1}\n{part}"
+
+
+def _height(rows: int) -> float:
+    """Inches of a figure: so many rows, and what stands above and below them."""
+    return max(2.8, 1.3 + 0.2 * rows)
+
+
+def _strongest(loadings: Array, factors: list[int], most: int) -> Indices:
+    """Variables to show, as many of each factor, in the order to show them in."""
+    size = np.abs(loadings[:, factors])
+    rank = np.argsort(np.argsort(-size, axis=0, kind="stable"), axis=0).min(axis=1)
+    kept = np.sort(np.lexsort((-size.max(axis=1), rank))[:most])
+    if len(factors) == 1:
+        return np.asarray(kept[np.argsort(-loadings[kept, factors[0]], kind="stable")])
+    return np.asarray(kept[grouped_order(loadings[kept])[0]])
+
+
+def _dots(ax: Axes, values: Array, ends: Interval, size: float = 22) -> None:
+    """One row for each value, from above; hollow and grey where the interval holds zero."""
+    at = np.arange(len(values))
+    clear: BoolArray = (ends.lower > 0) | (ends.upper < 0)
+    tone = list(np.where(clear, BLUE, GREY))
+    face = list(np.where(clear, BLUE, "white"))
+    ax.hlines(at, ends.lower, ends.upper, colors=tone, lw=1.6, zorder=2)
+    ax.scatter(values, at, s=size, c=face, edgecolors=tone, linewidths=1.1, zorder=3)
+    ax.set_ylim(len(values) - 0.3, -0.7)
+    ax.grid(axis="x", color="#dddddd", lw=0.6)
+    ax.set_axisbelow(True)
+
+
+def _explain(axes: list[Axes], prob: float, *, own: bool) -> None:
+    words = f"loading, {100 * prob:g} % interval (hollow if it holds 0)"
+    if len(axes) == 1:
+        axes[0].set_xlabel(words)
+        return
+    for one in axes:
+        one.locator_params(axis="x", nbins=4)
+    if own:
+        axes[0].figure.supxlabel(words, fontsize="medium")
+    else:  # somebody else's figure has words of its own
+        for one in axes:
+            one.set_xlabel("loading")
+
+
+def plot_communality(
+    posterior: Posterior,
+    ax: Any = None,
+    *,
+    prob: float = 0.95,
+    most: int = MOST,
+    draws: Draws | None = None,
+    n_draws: int | None = None,
+    random_state: RandomState = 0,
+) -> Axes:
+    """Draw the part of each variable's variance that the factors explain, with intervals.
+
+    Medians of draws, the largest first.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        Of a fitted model: `model.posterior_`.
+    ax : matplotlib Axes or None, default=None
+        Where to draw; None makes a figure.
+    prob : float, default=0.95
+        Probability of the intervals.
+    most : int, default=40
+        Variables to show, at least 2: where there are more, half of them are those of the highest
+        communality and half those of the lowest.
+    draws, n_draws, random_state
+        As in `plot_forest`.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from cuspfa import CuspFactorAnalysis, datasets, plots
+    >>> X = datasets.simulate(200, 10, 2, random_state=1).X
+    >>> ax = plots.plot_communality(CuspFactorAnalysis().fit(X).posterior_, n_draws=200)
+    >>> ax.get_xlabel()
+    'communality, median and 95 % interval'
+    """
+    check_posterior(posterior)
+    most = whole("most", most, 2)
+    p, k = len(posterior.noise_variance), posterior.n_active
+    names = shown_names(posterior)
+    (axes,) = panels(ax, 1, (5.0 + room_for(names), _height(min(p, most))))
+    axes.set_title("Variance explained by the factors")
+    if k == 0:
+        say(axes, "no factors")
+        return axes
+    found = make_draws(posterior, draws, n_draws, random_state)
+    # Of a variable that no factor explains the mean loadings give less than any draw does.
+    middle = np.median(found.communality, axis=0)
+    order = np.argsort(-middle, kind="stable")
+    half = most // 2
+    if p > most:
+        order = np.concatenate([order[: most - half], order[-half:]])
+    _dots(axes, middle[order], posterior.interval("communality", prob, columns=order, draws=found))
+    label_rows(axes, [names[j] for j in order])
+    if p > most:
+        axes.axhline(most - half - 0.5, color=DARK, lw=0.8, ls=":")
+        axes.set_ylabel(f"highest {most - half} and lowest {half} of {p} variables")
+    axes.set_xlim(-0.02, 1.02)
+    axes.set_xlabel(f"communality, median and {100 * prob:g} % interval")
+    return axes

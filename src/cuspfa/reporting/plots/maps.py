@@ -1,0 +1,205 @@
+"""Matrices in colours: loadings, and correlations beside the model's."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cuspfa._typing import Array, Indices
+from cuspfa.diagnostics.fit_indices import srmr
+from cuspfa.posterior.base import Posterior
+from cuspfa.reporting.plots._canvas import (
+    DARK,
+    DIVERGING,
+    ManyAxes,
+    colours,
+    label_rows,
+    ordinal,
+    panels,
+    room_for,
+    say,
+    shown_names,
+    together,
+)
+from cuspfa.reporting.plots._numbers import check_posterior, grouped_order
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+ROW, TALLEST = 0.21, 9.0
+"""Inches of a row with a name, and of the tallest figure."""
+CELL = (0.3, 0.13)
+"""Inches, width and height, of a cell that has room for its value."""
+DOTTED = 150
+"""Variables beyond which a diagonal, one cell wide, would be seen as dots."""
+WIDEST = 1000
+"""Variables up to which a matrix of all pairs is drawn whole; it has fewer pixels than that."""
+
+
+def plot_loadings(posterior: Posterior, ax: Any = None) -> Axes:
+    """Draw loadings as a heat map, variables grouped by the factor they load on most.
+
+    Posterior mean loadings on the correlation scale, as `model.loadings_` has them, on principal
+    axes or those of its rotation. Within a group variables go from the largest loading on its
+    factor down to the most negative; lines part the groups. Where not all names fit, every so many
+    rows are named, and the figure says so.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        Of a fitted model: `model.posterior_`.
+    ax : matplotlib Axes or None, default=None
+        Where to draw; None makes a figure that is high enough for the names.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from cuspfa import CuspFactorAnalysis, datasets, plots
+    >>> X = datasets.simulate(200, 10, 2, random_state=1).X
+    >>> ax = plots.plot_loadings(CuspFactorAnalysis().fit(X).posterior_)
+    >>> [label.get_text() for label in ax.get_xticklabels()]
+    ['1', '2']
+    """
+    check_posterior(posterior)
+    loadings = posterior.solution.loadings
+    p, k = loadings.shape
+    names = shown_names(posterior)
+    width = 2.3 + room_for(names) + 0.42 * min(max(k, 3), 24)
+    (axes,) = panels(ax, 1, (width, float(np.clip(1.3 + ROW * p, 2.8, TALLEST))))
+    axes.set_title("Mean loadings")
+    if k == 0:
+        say(axes, "no factors")
+        return axes
+    order, groups = grouped_order(loadings)
+    shown = loadings[order]
+    image = axes.imshow(
+        shown, cmap=colours(), vmin=-1, vmax=1, aspect="auto", interpolation="nearest"
+    )
+    step = label_rows(axes, [names[j] for j in order])
+    axes.set_ylabel(_thinned(step, p))
+    axes.set_xticks(range(k), [str(h + 1) for h in range(k)])
+    rotation = posterior.rotation
+    axes.set_xlabel(f"factor ({'principal axes' if rotation is None else rotation.method})")
+    for edge in _edges(groups):
+        axes.axhline(edge, color=DARK, lw=0.8)
+    _write(axes, shown)
+    axes.figure.colorbar(image, ax=axes, label="loading, correlation scale", aspect=30)
+    return axes
+
+
+def _write(ax: Axes, values: Array) -> None:
+    """Values into the cells, where they are large enough: colours alone do not give numbers."""
+    box = ax.get_window_extent()
+    cell = box.width / values.shape[1] / ax.figure.dpi, box.height / len(values) / ax.figure.dpi
+    if cell[0] < CELL[0] or cell[1] < CELL[1]:
+        return
+    for (row, column), value in np.ndenumerate(values):
+        colour = "white" if abs(value) > 0.85 else DARK  # whichever has more contrast
+        text = f"{value:z.2f}".replace("0.", ".", 1).replace("-", "−")
+        ax.text(column, row, text, ha="center", va="center", fontsize=7, color=colour)
+
+
+def _edges(groups: Indices) -> Array:
+    """Between the last row of a group and the first of the next."""
+    return np.asarray(np.flatnonzero(np.diff(groups)) + 0.5, dtype=float)
+
+
+def _thinned(step: int, p: int) -> str:
+    return "" if step == 1 else f"{p} variables, every {ordinal(step)} is named"
+
+
+def plot_correlation(posterior: Posterior, ax: Any = None) -> ManyAxes:
+    """Draw correlations of the data, those of the model, and what is left, side by side.
+
+    Variables are in the order of `plot_loadings`, so that groups stand along the diagonal. The
+    residuals have a colour scale of their own, up to the largest of them.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        Of a fitted model: `model.posterior_`.
+    ax : three matplotlib Axes or None, default=None
+        Where to draw; None makes a figure.
+
+    Returns
+    -------
+    ndarray of three matplotlib Axes
+        Sample, fitted, residual. For wide or sparse data whose correlations are not kept, two of
+        them say so. Of more than 1000 variables every so many are drawn.
+
+    Examples
+    --------
+    >>> from cuspfa import CuspFactorAnalysis, datasets, plots
+    >>> X = datasets.simulate(200, 10, 2, random_state=1).X
+    >>> axes = plots.plot_correlation(CuspFactorAnalysis().fit(X).posterior_)
+    >>> [ax.get_title() for ax in axes]
+    ['sample', 'fitted', 'residual']
+    """
+    check_posterior(posterior)
+    loadings = posterior.solution.loadings
+    order, groups = grouped_order(loadings)
+    thin = math.ceil(len(order) / WIDEST)
+    shown, edges = order[::thin], _edges(groups[::thin])
+    every = shown_names(posterior)
+    names = [every[j] for j in shown]
+    axes = panels(ax, 3, (11.6 + room_for(names), 5.2))
+    flat = posterior.standard_loadings  # on any axes, of uncorrelated factors
+    fitted, sample = _fitted(flat[shown]), posterior.sample_correlation
+    for one, title in zip(axes, ("sample", "fitted", "residual"), strict=True):
+        one.set_title(title)
+    drawn = [(axes[1], fitted, 1.0, "correlation")]
+    if sample is None:
+        for one in (axes[0], axes[2]):
+            say(one, "correlations of the data\nwere not kept")
+    else:
+        part = sample[np.ix_(shown, shown)]
+        misfit, limit = part - fitted, float(np.max(np.abs(part - fitted)))
+        drawn.insert(0, (axes[0], part, 1.0, "correlation"))
+        drawn.append((axes[2], misfit, limit or 1.0, _missed(sample, _fitted(flat))))
+    for number, (one, values, scale, label) in enumerate(drawn):
+        step = _square(one, values, scale, names, edges, label)
+        one.set_xlabel(_thinned(step * thin, len(order)))
+        if number:  # rows are the same in all panels
+            one.tick_params(labelleft=False)
+    if thin > 1:
+        axes[1].set_title(f"fitted, every {ordinal(thin)} of {len(order)} variables")
+    return together(axes)
+
+
+def _missed(sample: Array, fitted: Array) -> str:
+    if len(sample) == 1:
+        return "sample − fitted"
+    return f"sample − fitted (root mean square {srmr(sample, fitted):.3f})"
+
+
+def _fitted(loadings: Array) -> Array:
+    """The model's correlations, of loadings on their scale."""
+    found: Array = loadings @ loadings.T
+    found[np.diag_indices_from(found)] = 1.0
+    return found
+
+
+def _square(
+    ax: Axes, values: Array, limit: float, names: list[str], edges: Array, label: str
+) -> int:
+    """A matrix with its names, every which of which there was room for."""
+    from matplotlib.ticker import MaxNLocator
+
+    # Not aspect="equal", with which a colour bar below pushes titles out of the figure.
+    image = ax.imshow(
+        values, cmap=colours(), vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest"
+    )
+    if len(values) > DOTTED and np.allclose(np.diag(values), 1.0):
+        # There are fewer pixels than cells, and only some of them would be on the diagonal.
+        ax.plot([0, len(values) - 1], [0, len(values) - 1], color=DIVERGING[-1], lw=0.8)
+    for edge in edges:
+        ax.axhline(edge, color=DARK, lw=0.6)
+        ax.axvline(edge, color=DARK, lw=0.6)
+    ticks = MaxNLocator(nbins=4)
+    ax.figure.colorbar(image, ax=ax, label=label, location="bottom", shrink=0.8, ticks=ticks)
+    return label_rows(ax, names, square=True)

@@ -1,0 +1,1 @@
+"""Rotation and alignment of factors."""

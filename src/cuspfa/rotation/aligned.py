@@ -1,0 +1,287 @@
+"""Draws whose factors have the same names throughout, and what can be said of these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from cuspfa._typing import Array, BoolArray, Indices, RandomState
+from cuspfa._utils.arguments import generator, one_of, whole
+from cuspfa.data.names import check_same_width
+from cuspfa.data.validate import check_columns, check_rows
+from cuspfa.missing.kernels import draw_scores
+from cuspfa.missing.patterns import HoleRows
+from cuspfa.posterior.draws import Draws, check_draws
+from cuspfa.posterior.quantiles import sorted_quantiles, tails
+from cuspfa.rotation.align import CHUNK, align_draws, standard_loadings
+from cuspfa.rotation.axes import on_axes
+from cuspfa.rotation.gpa import RotatedLoadings, Rotation, as_rotation
+
+if TYPE_CHECKING:
+    from cuspfa.posterior.base import Posterior
+
+
+class LoadingTable(NamedTuple):
+    """Loadings of aligned draws, all (p, K), on the correlation scale."""
+
+    mean: Array
+    lower: Array
+    upper: Array
+    false_sign_rate: Array
+    """Local false sign rate: the probability that the loading does not have the sign that it seems
+    to have, min{pr(λ ≤ 0), pr(λ ≥ 0)}."""
+
+
+class ScoreTable(NamedTuple):
+    """Factor scores of aligned draws, all (n, K)."""
+
+    mean: Array
+    lower: Array
+    upper: Array
+
+
+class Item(NamedTuple):
+    """One variable of a factor."""
+
+    name: str
+    loading: float
+    lower: float
+    upper: float
+    false_sign_rate: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AlignedDraws:
+    """Draws with the turn of each to common factors.
+
+    Attributes
+    ----------
+    draws : Draws
+        As they were drawn.
+    reference : RotatedLoadings
+        The factors they are turned to.
+    turns : ndarray (n_draws, H, K)
+        Aligned loadings are a draw's loadings on the correlation scale times its turn.
+    axes : ndarray (n_draws, H, K)
+        Aligned scores are a draw's scores times these.
+    factor_correlations : ndarray (n_draws, K, K)
+        Φ of each draw; NaN for factors that a draw does not have.
+    present : ndarray of bool (n_draws, K)
+        Which of the factors a draw has. Loadings of the others are zero.
+    congruence : ndarray (n_draws, K)
+        Tucker's congruence of each factor with that of the reference, NaN where it is absent.
+    names : list of str
+        Of the variables.
+    center : ndarray (p,)
+        Means of the variables.
+    """
+
+    draws: Draws
+    reference: RotatedLoadings
+    turns: Array
+    axes: Array
+    factor_correlations: Array
+    present: BoolArray
+    congruence: Array
+    names: list[str]
+    center: Array
+
+    def __repr__(self) -> str:
+        n, _, k = self.turns.shape
+        return f"<AlignedDraws: {n} draws of {k} factors, quality {self.quality:.2f}>"
+
+    def __len__(self) -> int:
+        return len(self.draws)
+
+    @property
+    def quality(self) -> float:
+        """Mean congruence with the reference over all draws and factors: 1 if all agree.
+
+        Below 0.9 some factors have no axes of their own, or change places with others: their
+        intervals are wide, or have two centres. `congruence` says which.
+        """
+        found = self.congruence[self.present]
+        return float(np.mean(found)) if found.size else 1.0
+
+    @property
+    def loadings(self) -> Array:
+        """(n_draws, p, K) on the correlation scale: ask only where that fits into memory."""
+        return np.concatenate([part for _, part in self.blocks(len(self.names))], axis=1)
+
+    @property
+    def variance_share(self) -> Array:
+        """(n_draws, K) each factor's part of the variables' variance, as `shares` of the mean."""
+        p, total = len(self.names), np.zeros(self.present.shape)
+        phi = np.nan_to_num(self.factor_correlations)
+        for _, block in self.blocks():
+            inner = block.transpose(0, 2, 1) @ block
+            total += np.einsum("dij,dji->di", phi, inner)
+        return np.asarray(total / p)
+
+    @property
+    def reliability(self) -> Array:
+        """(n_draws, K) squared correlation of each factor with its regression scores.
+
+        What psych calls "multiple R square of scores with factors".
+        """
+        found = np.full(self.present.shape, np.nan)
+        for number, axes in enumerate(self.axes):
+            here = self.present[number]
+            inner = _precision(self.draws, number)
+            gained = np.eye(len(inner)) - np.linalg.inv(np.eye(len(inner)) + inner)
+            own = axes[:, here]
+            found[number, here] = np.einsum("hk,hg,gk->k", own, gained, own)
+        return found
+
+    def table(self, prob: float = 0.95, *, columns: Any = None) -> LoadingTable:
+        """Means, intervals and local false sign rates of all loadings.
+
+        Parameters
+        ----------
+        prob : float, default=0.95
+            Probability of the intervals.
+        columns : None, or names, indices, slice or mask of some columns
+            Those of these variables alone.
+
+        Returns
+        -------
+        LoadingTable
+            Worked through in blocks of variables.
+        """
+        ends = tails(prob)
+        rows = np.arange(len(self.names))
+        if columns is not None:
+            rows = check_columns(columns, len(self.names), self.names)
+        k = self.turns.shape[2]
+        found = np.empty((4, len(rows), k))
+        for part, block in self.blocks(columns=rows):
+            # Draws last and contiguous: to sort short rows is several times quicker.
+            values = np.sort(np.ascontiguousarray(block.transpose(1, 2, 0), np.float32), axis=2)
+            found[0, part] = values.mean(axis=2, dtype=float)
+            found[1:3, part] = sorted_quantiles(values, ends)
+            below = np.count_nonzero(values <= 0, axis=2)
+            above = np.count_nonzero(values >= 0, axis=2)
+            found[3, part] = np.minimum(below, above) / values.shape[2]
+        return LoadingTable(*found)
+
+    def top_items(self, number: int = 5, prob: float = 0.95) -> list[list[Item]]:
+        """The variables of largest absolute mean loading on each factor, with intervals.
+
+        Examples
+        --------
+        >>> from cuspfa import CuspFactorAnalysis, datasets
+        >>> bfi = datasets.load_bfi(subset="paper", as_frame=True)
+        >>> posterior = CuspFactorAnalysis(n_factors=3).fit(bfi.data).posterior_
+        >>> items = posterior.align("oblimin", n_draws=200).top_items(3)
+        >>> [sorted(item.name for item in factor) for factor in items]
+        [['A2', 'A5', 'E4'], ['N1', 'N2', 'N3'], ['C3', 'C4', 'C5']]
+        """
+        number = whole("number", number, 1)
+        table = self.table(prob)
+        order = np.argsort(-np.abs(table.mean), axis=0, kind="stable")[:number]
+        return [
+            [Item(self.names[j], *(float(side[j, h]) for side in table)) for j in order[:, h]]
+            for h in range(order.shape[1])
+        ]
+
+    def scores(self, X: Any, prob: float = 0.95, *, random_state: RandomState = 0) -> ScoreTable:
+        """Factor scores of rows, with intervals that hold all there is of uncertainty.
+
+        For each draw of loadings and noise the scores are drawn given the row: unlike those of
+        `factor_scores`, these know that the loadings are not known.
+
+        Parameters
+        ----------
+        X : array or data frame (n, p)
+            Rows with the columns of the fit; values may be missing.
+        prob : float, default=0.95
+            Probability of the intervals.
+        random_state : default=0
+            Seed of the draws of scores.
+
+        Returns
+        -------
+        ScoreTable
+            `mean`, `lower` and `upper`, (n, K) each; of draws that have the factor.
+        """
+        ends, rng = tails(prob), generator(random_state)
+        rows = check_rows(X, holes=True).rows
+        check_same_width("AlignedDraws", len(self.names), rows.shape[1])
+        rows = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, dtype=float)
+        n, k, size = len(rows), self.turns.shape[2], len(self)
+        found = np.empty((3, n, k))
+        step = max(1, 4 * CHUNK // max(size * k, 1))
+        for first in range(0, n, step):
+            some = rows[first : first + step]
+            drawn = np.empty((size, len(some), k), dtype=np.float32)
+            for number in range(size):
+                drawn[number] = self._draw_scores(some, number, rng)
+            for h in range(k):
+                values = np.sort(drawn[self.present[:, h], :, h].T, axis=1)
+                part = found[:, first : first + step, h]
+                if not values.size:
+                    part[:] = np.nan
+                    continue
+                part[0] = values.mean(axis=1, dtype=float)
+                part[1:] = sorted_quantiles(values, ends)
+        return ScoreTable(*found)
+
+    def _draw_scores(self, rows: Array, number: int, rng: np.random.Generator) -> Array:
+        loadings, noise = self.draws.loadings[number], self.draws.noise_variance[number]
+        means = self.draws.mean
+        centred = rows - (self.center if means is None else means[number])
+        seen = ~np.isnan(centred)
+        if not seen.all():
+            data = HoleRows(np.where(seen, centred, 0.0), seen)
+            drawn = np.empty((len(rows), loadings.shape[1]))
+            drawn[data.order] = draw_scores(data, loadings, noise, np.zeros(len(noise)), rng)
+            return np.asarray(drawn @ self.axes[number])
+        inner = _precision(self.draws, number)
+        root = np.linalg.inv(np.linalg.cholesky(np.eye(len(inner)) + inner))
+        mean = (centred @ (loadings / noise[:, None])) @ (root.T @ root)
+        drawn = mean + rng.standard_normal(mean.shape) @ root
+        return np.asarray(drawn @ self.axes[number])
+
+    def blocks(
+        self, step: int | None = None, columns: Indices | None = None
+    ) -> Iterator[tuple[slice, Array]]:
+        """Aligned loadings (n_draws, some, K) of a few variables at a time."""
+        rows = np.arange(len(self.names)) if columns is None else columns
+        n, h, k = self.turns.shape
+        step = max(1, CHUNK // max(n * max(h, k), 1)) if step is None else step
+        for first in range(0, len(rows), step):
+            part = slice(first, first + step)
+            yield part, standard_loadings(self.draws.only(rows[part])) @ self.turns
+
+
+def align(
+    posterior: Posterior,
+    rotation: str | Rotation | None,
+    by: str | None,
+    draws: Draws | None,
+    n_draws: int,
+    random_state: RandomState,
+) -> AlignedDraws:
+    """See `Posterior.align`."""
+    from cuspfa.reporting.summary import column_names
+
+    own = isinstance(rotation, str) and rotation == "own"
+    settings = posterior.rotation if own else as_rotation(rotation)
+    if by is not None:
+        one_of("by", by, ("rotation", "procrustes"))
+    way = by or ("procrustes" if settings is None else "rotation")
+    if draws is None:
+        draws = posterior.draw(n_draws, random_state=random_state)
+    check_draws(draws, len(posterior.noise_variance))
+    solution = posterior.solution if own else on_axes(posterior.standard_loadings, settings)
+    turned = align_draws(draws, solution, settings if way == "rotation" else None, way)
+    return AlignedDraws(draws, solution, *turned, column_names(posterior), posterior.mean)
+
+
+def _precision(draws: Draws, number: int) -> Array:
+    """ΛᵀΣ⁻¹Λ of one draw: the precision of its scores beyond their prior's."""
+    loadings = draws.loadings[number]
+    return np.asarray((loadings / draws.noise_variance[number][:, None]).T @ loadings)

@@ -1,0 +1,218 @@
+"""Are the factors of two fits the same? Halves of the data, groups, years."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cuspfa._typing import Array, Indices, RandomState
+from cuspfa._utils.arguments import generator, must_be, whole
+from cuspfa.diagnostics.retention import match_factors
+from cuspfa.errors import DataError
+from cuspfa.posterior.base import Posterior
+from cuspfa.posterior.draws import Draws
+from cuspfa.posterior.quantiles import tails
+from cuspfa.reporting.summary import column_names
+from cuspfa.rotation.align import align_draws
+from cuspfa.rotation.gpa import RotatedLoadings
+
+EQUAL, ALIKE = 0.95, 0.85
+"""Congruence from which on factors are called equal, and alike (Lorenzo-Seva & ten Berge 2006)."""
+PERMUTATIONS = 100
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison:
+    """Pairs of factors of two fits; `print` it, or read its fields.
+
+    Attributes
+    ----------
+    congruence : ndarray (m,)
+        Tucker's congruence of the mean loadings of each pair; NaN for a factor of the first fit
+        that the second has no room for.
+    lower, upper : ndarray (m,)
+        Its interval, by draws of both fits. Loadings that are not known well are not alike: for
+        weak factors it lies below the congruence of the means.
+    chance : ndarray (m,)
+        What the 95th of a hundred random orders of the variables gives: turning alone finds so
+        much of a factor in noise.
+    pairs : ndarray (m, 2)
+        Which factor of the first and which of the second fit, from 0; of a fit that was turned,
+        after the turn.
+    first, second : ndarray (p, m)
+        Mean loadings on the correlation scale, pair by pair.
+    names : list of str
+        The variables.
+    """
+
+    congruence: Array
+    lower: Array
+    upper: Array
+    chance: Array
+    pairs: Indices
+    first: Array
+    second: Array
+    names: list[str]
+
+    def __str__(self) -> str:
+        lines = ["factors  congruence   interval        chance"]
+        for (a, b), value, low, high, luck in zip(
+            self.pairs, self.congruence, self.lower, self.upper, self.chance, strict=True
+        ):
+            pair = f"{a + 1} and {b + 1}"
+            if np.isnan(value):
+                lines.append(f"{pair:>8}  no such factor in the second fit")
+                continue
+            word = "equal" if value >= EQUAL else "alike" if value >= ALIKE else "different"
+            lines.append(
+                f"{pair:>8}  {value:9.2f}   {low:4.2f} – {high:4.2f}   {luck:11.2f}   {word}"
+            )
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<Comparison of {len(self.congruence)} pairs of factors>"
+
+
+def compare(
+    first: Any,
+    second: Any,
+    *,
+    turn: bool = True,
+    prob: float = 0.95,
+    n_draws: int = 500,
+    random_state: RandomState = 0,
+) -> Comparison:
+    """Compare the factors of two fits of the same variables.
+
+    Parameters
+    ----------
+    first, second : fitted CuspFactorAnalysis or Posterior
+        Fits of two halves, groups or years. Variables are matched by name where both have names.
+    turn : bool, default=True
+        Put the second fit on the axes of the first (orthogonal Procrustes), since rotations change
+        no model; the pairs are then the factors of the first. False compares the factors as each
+        fit has them, and pairs those that are most alike.
+    prob : float, default=0.95
+        Probability of the intervals.
+    n_draws : int, default=500
+        Draws of each fit for the intervals.
+    random_state : default=0
+        Seed of draws and of random orders.
+
+    Returns
+    -------
+    Comparison
+        Intervals are of congruences of draws, each of which has noise of its own that makes it
+        smaller: they may lie below the congruence of the two means.
+
+    Examples
+    --------
+    >>> from cuspfa import CuspFactorAnalysis, compare, datasets
+    >>> X = datasets.load_bfi(subset="items", as_frame=True).data.dropna()
+    >>> odd, even = (
+    ...     CuspFactorAnalysis(n_factors=5, rotation="varimax").fit(part)
+    ...     for part in (X[::2], X[1::2])
+    ... )
+    >>> bool(compare(odd, even, n_draws=100).congruence.min() > 0.95)
+    True
+    """
+    one, other = _posterior("first", first), _posterior("second", second)
+    if not isinstance(turn, (bool, np.bool_)):
+        raise must_be("turn", "True or False", turn)
+    ends, size, rng = tails(prob), whole("n_draws", n_draws, 2), generator(random_state)
+    order = _same_variables(one, other)
+    mean = other.standard_loadings[order]
+    drawn = [posterior.draw(size, random_state=rng) for posterior in (one, other)]
+    size = min(map(len, drawn))  # a sampler has only those that it kept
+    # In another order, or draws of the same chains would be compared with themselves.
+    drawn = [draws.some(rng.permutation(len(draws))[:size]) for draws in drawn]
+    drawn[1] = drawn[1].only(order)
+    if turn:
+        reference = one.solution
+        turned = _turned(mean, reference)
+        pairs = np.repeat(np.arange(reference.loadings.shape[1])[:, None], 2, axis=1)
+        sides = reference.loadings, turned
+        goals = reference, reference._replace(loadings=turned)
+    else:
+        own = other.solution
+        own = own._replace(loadings=own.loadings[order])
+        match = match_factors(one.solution.loadings, own.loadings, turn=False)
+        pairs, sides = match.columns, (match.first, match.second)
+        goals = one.solution, own
+    alike = _cosines(*sides)
+    each = [
+        _aligned(draws, goal)[:, :, pairs[:, side]]
+        for side, (draws, goal) in enumerate(zip(drawn, goals, strict=True))
+    ]
+    found = np.abs(_cosines(*each))
+    lower, upper = np.full((2, len(pairs)), np.nan)
+    known = np.isfinite(alike)
+    if known.any():
+        lower[known], upper[known] = np.nanquantile(found[:, known], ends, axis=0)
+    luck = [
+        _by_chance(one.solution, mean[rng.permutation(len(mean))], turn)
+        for _ in range(PERMUTATIONS)
+    ]
+    chance = np.quantile(luck, 0.95, axis=0)[: len(pairs)] if len(pairs) else np.zeros(0)
+    return Comparison(alike, lower, upper, chance, pairs, *sides, column_names(one))
+
+
+def _posterior(name: str, value: Any) -> Posterior:
+    found = getattr(value, "posterior_", value)
+    if not isinstance(found, Posterior):
+        raise must_be(name, "a fitted CuspFactorAnalysis or a posterior", type(value).__name__)
+    return found
+
+
+def _same_variables(one: Posterior, other: Posterior) -> Indices:
+    """Where the first fit's variables are in the second."""
+    p, q = len(one.noise_variance), len(other.noise_variance)
+    if one.names is not None and other.names is not None:
+        missing = [name for name in one.names if name not in set(other.names)]
+        extra = [name for name in other.names if name not in set(one.names)]
+        if missing or extra:
+            side, name = ("second", missing[0]) if missing else ("first", extra[0])
+            raise DataError(
+                f"first and second must be fits of the same variables. The {side} has no {name!r}."
+            )
+        places = {name: j for j, name in enumerate(other.names)}
+        return np.array([places[name] for name in one.names])
+    if p != q:
+        raise DataError(
+            f"first and second must be fits of the same variables. Got {p} and {q} of them."
+        )
+    return np.arange(p)
+
+
+def _turned(mean: Array, reference: RotatedLoadings) -> Array:
+    """Mean loadings on the axes of a reference; NaN for factors that there are too few for."""
+    noise = np.maximum(1.0 - np.sum(mean**2, axis=1), 1e-12)
+    single = Draws(mean[None], noise[None])
+    found = align_draws(single, reference, None, "procrustes")
+    # On the correlation scale already: not divided once more.
+    return np.where(found.present[0], mean @ found.turns[0], np.nan)
+
+
+def _aligned(draws: Draws, goal: RotatedLoadings) -> Array:
+    """(n_draws, p, K); zeros where a draw has no such factor."""
+    there = goal._replace(loadings=np.nan_to_num(goal.loadings))
+    found = align_draws(draws, there, None, "procrustes")
+    variance = np.sum(draws.loadings**2, axis=2) + draws.noise_variance
+    return np.asarray((draws.loadings / np.sqrt(variance)[:, :, None]) @ found.turns)
+
+
+def _cosines(a: Array, b: Array) -> Array:
+    """Of columns, along the last axis but one; NaN where there is none."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        size = np.sqrt(np.sum(a**2, axis=-2) * np.sum(b**2, axis=-2))
+        return np.asarray(np.sum(a * b, axis=-2) / size)
+
+
+def _by_chance(reference: RotatedLoadings, mean: Array, turn: bool) -> Array:
+    pattern = reference.loadings
+    if turn:
+        return np.abs(np.nan_to_num(_cosines(pattern, _turned(mean, reference))))
+    found = match_factors(pattern, mean, turn=False).congruence
+    return np.asarray(found)
