@@ -9,7 +9,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 
 .PHONY: reproduce test test-long test-kernels test-browser test-wheel test-matrix lint types layers pytest build bench calibration fuzz figures docs clean
 
-reproduce: $(VENV)/.app
+reproduce: $(VENV)/.cli
 	@$(BIN)/cuspfa reproduce
 
 test: lint types layers pytest build
@@ -42,7 +42,7 @@ test-kernels: $(VENV)/.dev
 test-browser: $(VENV)/.dev
 	@command -v chromedriver >/dev/null || \
 	  { echo "No browser to test with: chromedriver is not there. On Debian: apt-get install chromium chromium-driver"; exit 1; }
-	$(BIN)/pytest -q tests/browser
+	$(BIN)/pytest -q -o addopts="-ra --import-mode=importlib" tests/browser
 
 build: $(VENV)/.dev
 	rm -rf dist && $(BIN)/python -m build --no-isolation -o dist . >/dev/null && $(BIN)/twine check --strict dist/*
@@ -52,8 +52,8 @@ test-wheel: build
 	rm -rf $(VENV)-wheel && $(PYTHON) -m venv $(VENV)-wheel
 	$(VENV)-wheel/bin/python -m pip install --quiet dist/*.whl
 	cd $(VENV)-wheel && bin/python -c "import cuspfa; cuspfa.CuspFactorAnalysis(random_state=0).fit(cuspfa.datasets.load_bfi(subset='paper').data)"
-	@cd $(VENV)-wheel && if message=$$(bin/cuspfa 2>&1); then echo "cuspfa ran without its app extra?"; exit 1; fi; \
-	  echo "$$message" | grep -q "pip install 'cuspfa\[app\]'" && echo "Without the extra: $$message"
+	@cd $(VENV)-wheel && if message=$$(bin/cuspfa 2>&1); then echo "cuspfa ran without its cli extra?"; exit 1; fi; \
+	  echo "$$message" | grep -q "pip install 'cuspfa\[cli\]'" && echo "Without the extra: $$message"
 	rm -rf $(VENV)-wheel
 
 # The tests with every Python from 3.11 on that is there (on PATH, pyenv's, or as named in PYTHONS="python3.12 ...") and the
@@ -62,8 +62,8 @@ test-wheel: build
 # digits of draws differ between releases of NumPy.
 PYTHONS ?= $(foreach v,3.11 3.12 3.13 3.14,python$(v)) \
   $(wildcard $(or $(PYENV_ROOT),$(HOME)/.pyenv)/versions/3.*/bin/python3)
-MATRIX_TESTS ?= tests/oracles tests/unit tests/property tests/contract
-MATRIX_EXTRAS := '.[app,files,anndata,arviz]' --group test
+MATRIX_TESTS ?= tests --ignore=tests/browser --ignore=tests/robustness --ignore=tests/kernels
+MATRIX_EXTRAS := '.[cli,files,anndata,arviz]' --group test
 test-matrix:
 	@ran=""; for python in $(PYTHONS); do \
 	  $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 || continue; \
@@ -82,21 +82,21 @@ test-matrix:
 	  *" "*" "*) echo "tried:$$ran";; \
 	  *) echo "tried:$$ran alone: no other Python is here (name more: make test-matrix PYTHONS=...)";; esac
 
-# About 40 minutes; `make bench SECTIONS="paper cycles"` for some of it.
+# About 40 minutes; `make bench SECTIONS="paper iterations"` for some of it.
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks $(SECTIONS)
 
 calibration: $(VENV)/.dev
-	$(BIN)/python -m benchmarks optimum heldout defaults noise coverage missing count alignment misfit gibbs_calibration battery
+	$(BIN)/python -m benchmarks optimum heldout defaults noise coverage missing count alignment assumptions gibbs_calibration robustness
 
 # The reader of saved fits against changed files; new inputs and crashes are kept in fuzz/.
 FUZZ_SECONDS ?= 1200
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --group fuzz
-	mkdir -p fuzz/new && $(BIN)/python tests/battery/fuzz_files.py -max_len=64 -max_total_time=$(FUZZ_SECONDS) \
-	  -artifact_prefix=fuzz/ fuzz/new tests/battery/corpus
+	mkdir -p fuzz/new && $(BIN)/python tests/robustness/fuzz_files.py -max_len=64 -max_total_time=$(FUZZ_SECONDS) \
+	  -artifact_prefix=fuzz/ fuzz/new tests/robustness/corpus
 
-figures: $(VENV)/.app
+figures: $(VENV)/.cli
 	$(BIN)/python docs/figures/make.py
 
 # The pages into docs/_build/html: offline, a warning is an error. Their examples run in `make test`.
@@ -114,21 +114,21 @@ $(VENV)/bin/python:
 	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 
 # What runs the program.
-$(VENV)/.app: pyproject.toml | $(VENV)/bin/python
-	@echo "Installing cuspfa[app] into $(VENV) ..."
-	@$(BIN)/python -m pip install --quiet --editable '.[app]'
+$(VENV)/.cli: pyproject.toml | $(VENV)/bin/python
+	@echo "Installing cuspfa[cli] into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --editable '.[cli]'
 	@touch $@
 
 # What the checks need on top.
-$(VENV)/.dev: pyproject.toml $(VENV)/.app
+$(VENV)/.dev: pyproject.toml $(VENV)/.cli
 	@echo "Installing the development tools into $(VENV) ..."
-	@$(BIN)/python -m pip install --quiet --editable '.[app,files,anndata,arviz,dask]' --group dev hatchling
+	@$(BIN)/python -m pip install --quiet --editable '.[cli,files,anndata,arviz,dask]' --group dev hatchling
 	@touch $@
 
 # What builds the pages: matplotlib for the reference of the figures, AnnData for its own.
-$(VENV)/.docs: pyproject.toml $(VENV)/.app
+$(VENV)/.docs: pyproject.toml $(VENV)/.cli
 	@echo "Installing what builds the pages into $(VENV) ..."
-	@$(BIN)/python -m pip install --quiet --editable '.[app,anndata]' --group docs
+	@$(BIN)/python -m pip install --quiet --editable '.[cli,anndata]' --group docs
 	@touch $@
 
 clean:

@@ -39,7 +39,7 @@ def one(n: int, p: int, k: int, method: str, seed: int) -> dict[str, float]:
     posterior = CuspFactorAnalysis(n_factors=k, rotation=method).fit(X).posterior_
     sd = np.sqrt(np.sum(flat**2, axis=1) + 0.49)
     found = rotate(flat / sd[:, None], method)
-    mean = posterior.solution.loadings
+    mean = posterior.rotated_solution.loadings
     order = [int(np.argmax(np.abs(found.loadings.T @ mean[:, h]))) for h in range(k)]
     if len(set(order)) < k:  # the mean is at another minimum than the truth
         return {"matched": 0.0}
@@ -47,7 +47,7 @@ def one(n: int, p: int, k: int, method: str, seed: int) -> dict[str, float]:
     true = found.loadings[:, order] * sign
     result = {"matched": 1.0}
     for by in ("rotation", "procrustes"):
-        aligned = posterior.align(by=by, n_draws=500)
+        aligned = posterior.align(alignment=by, n_draws=500)
         table = aligned.table()
         result[by] = float(np.mean((table.lower <= true) & (true <= table.upper)))
         if by == "rotation":
@@ -139,15 +139,15 @@ def largest(p: int = 5000, k: int = 30, size: int = 2000) -> list[dict[str, Any]
     for method in ("varimax", "oblimin"):
         rotation = Rotation(method, n_starts=2)
         began = time.process_time()
-        solution = on_axes(standard, rotation)
+        rotated_solution = on_axes(standard, rotation)
         first = time.process_time()
-        turned = align_draws(draws, solution, rotation, "rotation")
+        turned = align_draws(draws, rotated_solution, rotation, "rotation")
         second = time.process_time()
         names = [f"x{j}" for j in range(p)]
-        aligned = AlignedDraws(draws, solution, *turned, names, np.zeros(p))
+        aligned = AlignedDraws(draws, rotated_solution, *turned, names, np.zeros(p))
         table = aligned.table()
         third = time.process_time()
-        away = float(np.abs(table.mean - solution.loadings).max())
+        away = float(np.abs(table.mean - rotated_solution.loadings).max())
         gigabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
         lines.append(
             row(

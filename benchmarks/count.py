@@ -64,7 +64,7 @@ def one(source: str, seed: int) -> dict[str, Any]:
     for score in SCORES:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CuspWarning)
-            model = CuspFactorAnalysis(method=Variational(score=score), **settings).fit(rows)
+            model = CuspFactorAnalysis(method=Variational(criterion=score), **settings).fit(rows)
         top = max(model.search_, key=lambda entry: entry.weight)
         found[f"{score} k"] = top.n_factors
         found[f"{score} weight"] = top.weight

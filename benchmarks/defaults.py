@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.record import row, save
-from cuspfa import CuspPrior, GaussianSlab, InverseGammaSlab, LearnedSlab
+from cuspfa import CuspPrior, EmpiricalBayesSlab, GaussianSlab, InverseGammaSlab
 from cuspfa.data.complete import prepare_rows
 from cuspfa.datasets import Simulation, simulate
 from cuspfa.inference.variational.collapsed_bound import Widened
-from cuspfa.inference.variational.model_selection import weigh_collapsed
+from cuspfa.inference.variational.model_selection import score_by_collapsed_bound
 from cuspfa.inference.variational.search import Search
 from cuspfa.model.prior import default_slab
 
@@ -41,8 +41,8 @@ SLABS = {
     "GaussianSlab(1)": GaussianSlab(1.0),
     "InverseGammaSlab(2, 2)": InverseGammaSlab(2.0, 2.0),
     "InverseGammaSlab(1, 0.1)": InverseGammaSlab(1.0, 0.1),
-    "LearnedSlab()": LearnedSlab(),
-    "LearnedSlab(common)": LearnedSlab(common=True),
+    "EmpiricalBayesSlab()": EmpiricalBayesSlab(),
+    "EmpiricalBayesSlab(shared)": EmpiricalBayesSlab(shared=True),
     "pooled (default)": default_slab(),
 }
 DRAWS, ENTRIES = 400, 1500
@@ -55,7 +55,7 @@ def one(sim: Simulation, slab: Any, seed: int) -> tuple[float, float, int]:
     rng = np.random.default_rng(seed)
     prior = CuspPrior(slab=slab)
     search = Search(prepared.source, prior, tol=0.05, max_iter=2000, max_factors=p, rng=rng)
-    search.over_k(weigh_collapsed)
+    search.over_k(score_by_collapsed_bound)
     state, scale = search.chosen.state, prepared.scale
     mean = scale[:, None] * state.loadings.mean
     omega = mean @ mean.T

@@ -1,4 +1,4 @@
-"""After the one pass over the rows a cycle does not depend on their number."""
+"""After the one pass over the rows an iteration does not depend on their number."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from benchmarks.timing import interleaved
 from cuspfa import Moments
 from cuspfa.data.complete import prepare_moments
 from cuspfa.inference.variational.elbo import lower_bound
-from cuspfa.inference.variational.run import cycle
+from cuspfa.inference.variational.run import iteration
 from cuspfa.inference.variational.search import Search
 from cuspfa.model.prior import CuspPrior
 
 ROWS, P, K = (10_000, 100_000, 1_000_000), 100, 5
 FIRST, MANY = 12, 200
-"""Cycles of a usual fit, and cycles that go on long after it has converged."""
+"""Iterations of a usual fit, and iterations that go on long after it has converged."""
 
 
-def cycles_of(n: int) -> Callable[[int], None]:
+def iterations_of(n: int) -> Callable[[int], None]:
     moments = Moments.from_rows(shaped(n, P, K).X)
     source = prepare_moments(moments, scaling="columns", flat_mean=True).source
     prior, rng = CuspPrior(), np.random.default_rng(0)
     search = Search(source, prior, tol=0.05, max_iter=MANY, max_factors=50, rng=rng)
     start = search.spectral_state(K)
 
-    def some_cycles(number: int) -> None:
+    def some_iterations(number: int) -> None:
         state = start
         for _ in range(number):
-            state = cycle(state, source, prior)
+            state = iteration(state, source, prior)
             lower_bound(state, source, prior)
 
-    return some_cycles
+    return some_iterations
 
 
 def flat() -> list[dict[str, Any]]:
     began = time.perf_counter()
-    runs = [cycles_of(n) for n in ROWS]
+    runs = [iterations_of(n) for n in ROWS]
     rows = []
     for number, repeats, required in ((FIRST, 200, "flat within 20 %"), (MANY, 10, None)):
         calls = [partial(one, number) for one in runs]
@@ -51,8 +51,9 @@ def flat() -> list[dict[str, Any]]:
         by_size = ", ".join(f"{t:.3f} ms" for t in times)
         rows.append(
             row(
-                f"a cycle at n = {', '.join(f'{n:,}' for n in ROWS)} (p = {P}, K = {K}), the first "
-                f"{number} cycles",
+                f"an iteration at n = {', '.join(f'{n:,}' for n in ROWS)} (p = {P}, K = {K}), "
+                f"the first "
+                f"{number} iterations",
                 f"{by_size}; slowest over fastest +{100 * spread:.1f} %",
                 "each other",
                 required,
@@ -61,11 +62,12 @@ def flat() -> list[dict[str, Any]]:
         )
     return save(
         "flat",
-        "Time of a cycle against the number of rows",
+        "Time of an iteration against the number of rows",
         rows,
         notes=[
-            "Default prior; a cycle with its bound, after Moments.from_rows. A usual fit takes "
-            f"no more than {FIRST} cycles; {MANY} go on long after it has converged."
+            "Default prior; an iteration with its bound, after Moments.from_rows. A usual fit "
+            "takes "
+            f"no more than {FIRST} iterations; {MANY} go on long after it has converged."
         ],
         began=began,
     )

@@ -44,7 +44,7 @@ def literal(y: np.ndarray, sweeps: int) -> None:
         alpha=5.0,
         noise_shape=1.0,
         noise_rate=0.3,
-        n_terms=5,
+        max_columns=5,
         sweeps=sweeps,
         rng=np.random.default_rng(0),
         adapt=(1, -1.0, -5e-4),
@@ -127,7 +127,9 @@ def effective() -> list[dict[str, Any]]:
     ):
         found = {}
         for every in (0, 1, 5):
-            method = Gibbs(n_draws=1500, burn_in=300, thin=1, turn_every=every, n_chains=1)
+            method = Gibbs(
+                n_draws=1500, burn_in=300, thin=1, scale_rotation_every=every, n_chains=1
+            )
             begin_time = time.process_time()
             posterior = fitted(rows, n_factors=k, method=method).posterior_
             used = time.process_time() - begin_time

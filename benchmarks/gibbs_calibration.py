@@ -16,35 +16,35 @@ from cuspfa.inference.gibbs import chain, labels
 from cuspfa.inference.kernels import Chains, Scales
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "unit"))
-import test_gibbs_sweep as law
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "inference" / "gibbs"))
+import test_chain as distribution
 
 SETS, DRAWS, SWEEPS, BINS = 150, 19, 120, 5
 JOINT, STEPS, BROKEN = 8000, 4, 2000
-"""Draws from the joint law, sweeps of each, and draws where a step is broken."""
+"""Draws from the joint distribution, sweeps of each, and draws where a step is broken."""
 
 
 def break_step(name: str | None) -> None:
     """In a process of its own: a step of the sampler is replaced by a wrong one."""
     if name is not None:
-        step, broken = law.BREAKS[name]
+        step, broken = distribution.BREAKS[name]
         setattr(chain, step, broken(getattr(labels, step)))
 
 
-def ranks(slab: str, turn_every: int, seed: int, broken: str | None) -> np.ndarray:
+def ranks(slab: str, scale_rotation_every: int, seed: int, broken: str | None) -> np.ndarray:
     """Ranks of the truth among draws from its posterior, one for each feature; ties at random."""
     rng = np.random.default_rng([seed, 7])
-    truth = law.from_prior(law.SLABS[slab], 4, rng)
-    y = law.rows_given(truth, 8, rng)
-    model = law.model_of(y, law.SLABS[slab], turn_every)
+    truth = distribution.from_prior(distribution.SLABS[slab], 4, rng)
+    y = distribution.rows_given(truth, 8, rng)
+    model = distribution.model_of(y, distribution.SLABS[slab], scale_rotation_every)
     # Chains that begin at draws from the prior and end at one draw each: independent ones.
-    starts = [law.from_prior(law.SLABS[slab], 4, rng) for _ in range(DRAWS)]
+    starts = [distribution.from_prior(distribution.SLABS[slab], 4, rng) for _ in range(DRAWS)]
     state = side_by_side(starts)
     for at in range(1, SWEEPS + 1):
         state = chain.sweep(state, at, model, rng)
-    found = np.array([law.features(one_of(state, b), y) for b in range(DRAWS)])
+    found = np.array([distribution.features(one_of(state, b), y) for b in range(DRAWS)])
     ties = 1e-12 * rng.standard_normal((DRAWS + 1, found.shape[1]))
-    return np.sum(found + ties[1:] < np.array(law.features(truth, y)) + ties[0], axis=0)
+    return np.sum(found + ties[1:] < np.array(distribution.features(truth, y)) + ties[0], axis=0)
 
 
 def side_by_side(states: list[chain.State]) -> chain.State:
@@ -81,10 +81,10 @@ def one_of(state: chain.State, b: int) -> chain.State:
     )
 
 
-def calibrated(slab: str, turn_every: int, broken: str | None = None) -> float:
+def calibrated(slab: str, scale_rotation_every: int, broken: str | None = None) -> float:
     break_step(broken)
     try:
-        table = np.array([ranks(slab, turn_every, seed, broken) for seed in range(SETS)])
+        table = np.array([ranks(slab, scale_rotation_every, seed, broken) for seed in range(SETS)])
     finally:
         for step in ("draw_labels", "draw_sticks", "log_odds"):
             setattr(chain, step, getattr(labels, step))
@@ -100,7 +100,9 @@ def joint(slab: str, part: float, broken: str | None = None) -> float:
     n, p = (7, 4) if part else (6, 3)
     sets = JOINT if broken is None else BROKEN
     try:
-        return law.paired(law.SLABS[slab], n, p, 2, steps=STEPS, sets=sets, seed=5, part=part)
+        return distribution.paired(
+            distribution.SLABS[slab], n, p, 2, steps=STEPS, sets=sets, seed=5, part=part
+        )
     finally:
         for step in ("draw_labels", "draw_sticks", "log_odds"):
             setattr(chain, step, getattr(labels, step))
@@ -109,14 +111,14 @@ def joint(slab: str, part: float, broken: str | None = None) -> float:
 def gibbs_calibration() -> list[dict[str, Any]]:
     began = time.perf_counter()
     plans: list[tuple[Any, ...]] = []
-    for slab in law.SLABS:
+    for slab in distribution.SLABS:
         plans += [
             (calibrated, slab, 0, None),
             (calibrated, slab, 3, None),
             (joint, slab, 0.0, None),
         ]
     plans.append((joint, "inverse gamma", 0.3, None))
-    for broken in law.BREAKS:
+    for broken in distribution.BREAKS:
         plans += [
             (calibrated, "inverse gamma", 0, broken),
             (joint, "inverse gamma", 0.0, broken),

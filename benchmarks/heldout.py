@@ -19,8 +19,8 @@ NUMBERS = range(1, 21)
 
 def ours(train: np.ndarray, test: np.ndarray) -> tuple[float, int]:
     model = CuspFactorAnalysis(random_state=0).fit(train)
-    law = multivariate_normal(model.mean_, model.get_covariance())
-    return float(np.mean(law.logpdf(test))), model.n_factors_
+    distribution = multivariate_normal(model.mean_, model.get_covariance())
+    return float(np.mean(distribution.logpdf(test))), model.n_factors_
 
 
 def one_fold(train: np.ndarray, test: np.ndarray) -> tuple[float, int, list[float]]:

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.record import row, save
-from cuspfa import CuspFactorAnalysis, Moments, Stream, Variational
+from cuspfa import CuspFactorAnalysis, Moments, RowStream, Variational
 from cuspfa.data.out_of_core.dask_ import DaskRows
-from cuspfa.data.out_of_core.load import bring
+from cuspfa.data.out_of_core.load import load_data
 
 ROWS, COLUMNS, FACTORS = int(os.environ.get("CUSPFA_LARGE_ROWS", 10**7)), 200, 5
 WIDE_ROWS, WIDE_COLUMNS = 500, 200_000
@@ -159,7 +159,7 @@ def _pass(place: Path) -> dict[str, Any]:
     told = []
     with _anonymous() as peak:
         clock, both, ours = time.perf_counter(), time.process_time(), time.thread_time()
-        moments = Moments.from_stream(Stream(place, progress=told.append))
+        moments = Moments.from_stream(RowStream(place, progress=told.append))
         ours = time.thread_time() - ours
         both, clock = time.process_time() - both, time.perf_counter() - clock
         begin = time.perf_counter()
@@ -184,7 +184,7 @@ def wide(folder: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     path = folder / "wide.npy"
     _alone(_write_wide, path)
     found = _alone(_fit_wide, path)
-    ratio = found["cycle"] / found["products"]
+    ratio = found["iteration"] / found["products"]
     lines = [
         row(
             f"n = {WIDE_ROWS}, p = {WIDE_COLUMNS:,} from a memory map, whole search",
@@ -194,8 +194,8 @@ def wide(folder: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
             found["anonymous"] < 2e9,
         ),
         row(
-            f"a cycle with K = {FACTORS}",
-            f"{1e3 * found['cycle']:.0f} ms: {ratio:.2f}×",
+            f"an iteration with K = {FACTORS}",
+            f"{1e3 * found['iteration']:.0f} ms: {ratio:.2f}×",
             f"YW and YᵀS of the map itself: {1e3 * found['products']:.0f} ms",
             "≤ 1.5×",
             ratio <= 1.5,
@@ -215,7 +215,7 @@ def _write_wide(path: Path) -> None:
 
 
 def _fit_wide(path: Path) -> dict[str, Any]:
-    stream = Stream(path, memory_limit="2GB")
+    stream = RowStream(path, memory_limit="2GB")
     assert stream.plan().how == "map"
     begin = time.perf_counter()
     with _anonymous() as peak:
@@ -236,7 +236,7 @@ def _fit_wide(path: Path) -> dict[str, Any]:
         "seconds": seconds,
         "n_factors": model.n_factors_,
         "anonymous": peak[0],
-        "cycle": float(np.median(np.diff(times))),
+        "iteration": float(np.median(np.diff(times))),
         "products": float(np.median(products)),
     }
 
@@ -267,7 +267,7 @@ def cluster(folder: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         )
     lines.append(
         row(
-            "bytes moved a cycle, wide",
+            "bytes moved an iteration, wide",
             f"{2 * out / 1e6:.0f} MB between driver and workers",
             f"{found[2]['blocks']} blocks of columns, {between / 1e3:.0f} kB of scores each",
         )
@@ -285,7 +285,9 @@ def _write_rows(path: Path) -> None:
 
 def _alone_seconds(tall_path: Path, wide_path: Path) -> dict[str, float]:
     sums = [_seconds(lambda: Moments.from_stream(tall_path)) for _ in range(3)]
-    prepared = bring(Stream(wide_path, memory_limit="2GB"), scaling="columns", flat_mean=True)
+    prepared = load_data(
+        RowStream(wide_path, memory_limit="2GB"), scaling="columns", flat_mean=True
+    )
     assert prepared.prepared is not None
     return {"tall": float(np.median(sums)), "wide": _product_seconds(prepared.prepared.source)}
 
@@ -300,9 +302,11 @@ def _on_cluster(workers: int, tall_path: Path, wide_path: Path) -> dict[str, flo
     ):
         rows = _dask_rows(dask, tall_path, (50_000, COLUMNS))
         fit = DaskRows(rows)
-        sums = [_seconds(lambda: bring(fit, scaling="columns", flat_mean=True)) for _ in range(3)]
+        sums = [
+            _seconds(lambda: load_data(fit, scaling="columns", flat_mean=True)) for _ in range(3)
+        ]
         wide_rows = _dask_rows(dask, wide_path, (WIDE_ROWS, 25_000))
-        prepared = bring(DaskRows(wide_rows), scaling="columns", flat_mean=True).prepared
+        prepared = load_data(DaskRows(wide_rows), scaling="columns", flat_mean=True).prepared
         assert prepared is not None
         return {
             "tall": float(np.median(sums)),

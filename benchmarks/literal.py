@@ -42,13 +42,13 @@ def start(y: np.ndarray, rng: np.random.Generator) -> oracle.State:
 
 
 def one_start(y: np.ndarray, rng: np.random.Generator, tol: float = 0.05) -> tuple[float, int]:
-    """Cycles until the bound grows by less than `tol`; the bound and the number of cycles."""
-    state, before, growth, cycles = start(y, rng), -np.inf, np.inf, 0
-    while growth >= tol and cycles < 5000:
-        state = oracle.cycle(y, state, PAPER)
+    """Iterate until the bound grows by less than `tol`; the bound and the number of iterations."""
+    state, before, growth, iterations = start(y, rng), -np.inf, np.inf, 0
+    while growth >= tol and iterations < 5000:
+        state = oracle.iteration(y, state, PAPER)
         bound = oracle.bound(y, state, PAPER)
-        growth, before, cycles = bound - before, bound, cycles + 1
-    return before, cycles
+        growth, before, iterations = bound - before, bound, iterations + 1
+    return before, iterations
 
 
 def many_starts(y: np.ndarray, n_init: int = 20, seed: int = 0) -> list[tuple[float, int]]:

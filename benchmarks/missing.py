@@ -19,8 +19,8 @@ from cuspfa import CuspFactorAnalysis, CuspPrior, Variational
 from cuspfa.datasets import load_bfi, simulate
 from cuspfa.inference.variational.elbo import lower_bound
 from cuspfa.inference.variational.init import draw_start
-from cuspfa.inference.variational.run import cycle
-from cuspfa.missing.source import prepare_holes
+from cuspfa.inference.variational.run import iteration
+from cuspfa.missing.source import prepare_incomplete
 
 Sets = Callable[[int], np.ndarray]
 HIDDEN = 0.1
@@ -146,7 +146,7 @@ def slope_of(table: np.ndarray) -> tuple[float, float]:
 
 
 def one_slope(seed: int, k: int) -> tuple[bool, bool, bool]:
-    """Is the true slope inside: by Rubin's rules, one filled table, rows without holes."""
+    """Is the true slope inside: by Rubin's rules, one filled table, rows without missing values."""
     from scipy.stats import t
 
     sim = simulate(200, 6, k, random_state=50_000 + seed)
@@ -182,7 +182,7 @@ def slopes() -> list[dict[str, Any]]:
                 f"(200, 6, {k})",
                 f"{inside[0]:.1f} % of 95 % intervals cover",
                 f"nominal, standard error {error:.1f}; expected values filled in once "
-                f"{inside[1]:.1f} % (control); rows without holes {inside[2]:.1f} %",
+                f"{inside[1]:.1f} % (control); rows without missing values {inside[2]:.1f} %",
                 "93–97 %" if asked else None,
                 93 <= inside[0] <= 97,
             )
@@ -197,7 +197,7 @@ INTERVALS = {
 
 
 def intervals() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Of covariances, correlations and means of fits to data with holes."""
+    """Of covariances, correlations and means of fits to incomplete data."""
     rows, details = [], []
     kinds: dict[str, dict[str, Any]] = {
         "draws": {},
@@ -241,10 +241,10 @@ def large() -> list[dict[str, Any]]:
     x[np.random.default_rng(0).random(x.shape) < 0.1] = np.nan
     prior = CuspPrior()
     tracemalloc.start()
-    prepared = prepare_holes(x, scaling="columns", flat_mean=True)
+    prepared = prepare_incomplete(x, scaling="columns", flat_mean=True)
     source = prepared.source
     state = draw_start(source, prior, k + 2, np.random.default_rng(0), k)
-    state = cycle(state, source, prior)
+    state = iteration(state, source, prior)
     source.leading(k, 1.0 / state.noise.precision)
     source.log_likelihood(state.loadings.mean, 1.0 / state.noise.precision)
     peak = tracemalloc.get_traced_memory()[1] / x.nbytes
@@ -252,12 +252,12 @@ def large() -> list[dict[str, Any]]:
     times = []
     for _ in range(5):
         began = time.process_time()
-        state = cycle(state, source, prior)
+        state = iteration(state, source, prior)
         lower_bound(state, source, prior)
         times.append(time.process_time() - began)
     return [
         row(
-            f"n = {n}, p = {p}, 10 % holes, K = {k}: a cycle",
+            f"n = {n}, p = {p}, 10 % holes, K = {k}: an iteration",
             f"{np.median(times):.2f} s",
             "one thread, median of five",
             "≤ 1.5 s",
@@ -266,7 +266,7 @@ def large() -> list[dict[str, Any]]:
         row(
             f"n = {n}, p = {p}, 10 % holes, K = {k}: memory, the data themselves included",
             f"{1 + peak:.1f} times the data",
-            "peak of preparation, start, a cycle, spectrum and likelihood",
+            "peak of preparation, start, an iteration, spectrum and likelihood",
             "≤ 4 times",
             1 + peak <= 4.0,
         ),
@@ -283,7 +283,7 @@ def missing() -> list[dict[str, Any]]:
         "Missing values",
         rows,
         notes=[
-            "Held-out values: a tenth of what is there is hidden (bfi has 508 holes of its own "
+            "Held-out values: a tenth of what is there is hidden (bfi itself lacks 508 more "
             "besides); errors are root mean squares in standard deviations of the column, means of "
             "three sets; times are processor seconds of fit and impute together. IterativeImputer "
             "is scikit-learn's as it comes, with BayesianRidge; KNNImputer as it comes.",

@@ -30,8 +30,8 @@ def model(shape: float, rate: float) -> CuspFactorAnalysis:
 
 
 def score(fitted: CuspFactorAnalysis, test: np.ndarray) -> float:
-    law = multivariate_normal(fitted.mean_, fitted.get_covariance())
-    return float(np.mean(law.logpdf(test)))
+    distribution = multivariate_normal(fitted.mean_, fitted.get_covariance())
+    return float(np.mean(distribution.logpdf(test)))
 
 
 def noise() -> list[dict[str, Any]]:

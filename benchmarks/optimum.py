@@ -28,9 +28,9 @@ PRIORS = ("published", "default")
 
 def estimator(prior: str, seed: int, score: str) -> CuspFactorAnalysis:
     if prior == "default":
-        return CuspFactorAnalysis(method=Variational(score=score), random_state=seed)
+        return CuspFactorAnalysis(method=Variational(criterion=score), random_state=seed)
     return CuspFactorAnalysis(
-        method=Variational(mean="plugged-in", score=score),
+        method=Variational(mean="plug-in", criterion=score),
         prior=CuspPrior.variational_paper(),
         standardize=False,
         random_state=seed,
@@ -58,12 +58,12 @@ def restarts(data: np.ndarray, prior: str, seed: int, number: int, k: int | None
     published = prior == "published"
     scaling = "none" if published else "columns"
     source = prepare_rows(data, scaling=scaling, flat_mean=not published).source
-    law = CuspPrior.variational_paper() if published else CuspPrior()
+    distribution = CuspPrior.variational_paper() if published else CuspPrior()
     limit = source.p if published else max(most_identified(source.p, source.n), k or 0)
     rng = np.random.default_rng(seed)
-    search = Search(source, law, tol=TOL, max_iter=2000, max_factors=limit, rng=rng)
+    search = Search(source, distribution, tol=TOL, max_iter=2000, max_factors=limit, rng=rng)
     for stream in rng.spawn(number):
-        search.try_state(draw_start(source, law, limit + 1, stream, k))
+        search.try_state(draw_start(source, distribution, limit + 1, stream, k))
     return search.best
 
 

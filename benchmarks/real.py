@@ -52,7 +52,7 @@ def at_every_k(data: np.ndarray, last: int) -> list[tuple[float, str]]:
 
 
 def compare(name: str, data: np.ndarray) -> dict[str, Any]:
-    model = CuspFactorAnalysis(method=Variational(score="bound"), random_state=0).fit(data)
+    model = CuspFactorAnalysis(method=Variational(criterion="bound"), random_state=0).fit(data)
     n, p = data.shape
     last = min(model.n_factors_ + BEYOND, most_identified(p, n - 1))
     curve = at_every_k(data, last)

@@ -11,7 +11,7 @@ from benchmarks.record import RESULTS
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 ORDER = (
     "paper",
-    "cycles",
+    "iterations",
     "sklearn",
     "wide",
     "flat",
@@ -26,12 +26,12 @@ ORDER = (
     "draws",
     "gibbs",
     "gibbs_calibration",
-    "misfit",
+    "assumptions",
     "defaults",
     "noise",
     "scaling",
     "large",
-    "battery",
+    "robustness",
 )
 
 

@@ -49,10 +49,16 @@ def measure(shape: tuple[int, int, int]) -> dict[str, Any]:
         return CuspFactorAnalysis(n_factors=k, random_state=0).fit_moments(moments)
 
     model, first = fit(), seconds(fit)
-    cycles = sum(entry.n_iter for entry in model.search_)
+    iterations = sum(entry.n_iter for entry in model.search_)
     repeats = 3 if first > 1 else 15
     n, p, k = shape
-    result = {"n": n, "p": p, "k": k, "cycles": cycles, "seconds": median_seconds(fit, repeats)}
+    result = {
+        "n": n,
+        "p": p,
+        "k": k,
+        "iterations": iterations,
+        "seconds": median_seconds(fit, repeats),
+    }
     if n >= p:
         moments = Moments.from_rows(data)
         result["seconds_after_the_pass"] = median_seconds(fit_without_the_pass, repeats)
@@ -86,8 +92,8 @@ def slopes(name: str, found: list[dict[str, Any]]) -> dict[str, Any]:
     return row(
         f"{name} from {first[key]:,} to {last[key]:,}",
         f"{1000 * first['seconds']:.0f} ms to {1000 * last['seconds']:.0f} ms, slope of the last "
-        f"step {slope:.2f}; {first['cycles']} to {last['cycles']} cycles",
-        f"{theory}, for a fixed number of cycles",
+        f"step {slope:.2f}; {first['iterations']} to {last['iterations']} iterations",
+        f"{theory}, for a fixed number of iterations",
     )
 
 

@@ -31,11 +31,11 @@ def front_picture() -> None:
     fixed = [CuspFactorAnalysis(n_factors=k, method=Variational()).fit(x) for k in counts]
     bounds = np.array([one.lower_bound_ for one in fixed])
     left.plot(counts, bounds - bounds.max(), "o-", color=GREY, label="evidence lower bound")
-    weighed = [entry for entry in model.search_ if not np.isnan(entry.evidence)]
-    top = max(entry.evidence for entry in weighed)
+    scored = [entry for entry in model.search_ if not np.isnan(entry.evidence)]
+    top = max(entry.evidence for entry in scored)
     left.plot(
-        [entry.n_factors for entry in weighed],
-        [entry.evidence - top for entry in weighed],
+        [entry.n_factors for entry in scored],
+        [entry.evidence - top for entry in scored],
         "D-",
         color=BLUE,
         label="evidence, scores integrated out",

@@ -10,25 +10,25 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cuspfa import datasets as datasets
     from cuspfa.data.moments import Moments as Moments
-    from cuspfa.data.out_of_core.stream import Stream as Stream
+    from cuspfa.data.out_of_core.stream import RowStream as RowStream
     from cuspfa.diagnostics import fit_indices as fit_indices
     from cuspfa.diagnostics import retention as retention
-    from cuspfa.diagnostics.assumptions import misfit as misfit
-    from cuspfa.diagnostics.n_factors import how_many as how_many
-    from cuspfa.diagnostics.prior_sensitivity import sensitivity as sensitivity
+    from cuspfa.diagnostics.assumptions import check_assumptions as check_assumptions
+    from cuspfa.diagnostics.n_factors import select_n_factors as select_n_factors
+    from cuspfa.diagnostics.prior_sensitivity import prior_sensitivity as prior_sensitivity
     from cuspfa.estimator.factor_analysis import CuspFactorAnalysis as CuspFactorAnalysis
-    from cuspfa.estimator.predict_to_file import write_rows as write_rows
+    from cuspfa.estimator.predict_to_file import predict_to_file as predict_to_file
     from cuspfa.inference.gibbs.settings import Gibbs as Gibbs
     from cuspfa.inference.variational.settings import Variational as Variational
     from cuspfa.interop.anndata_ import fit_anndata as fit_anndata
     from cuspfa.io.posterior_format import load as load
     from cuspfa.model.prior import CuspPrior as CuspPrior
     from cuspfa.model.process import CumulativeShrinkage as CumulativeShrinkage
+    from cuspfa.model.slabs import EmpiricalBayesSlab as EmpiricalBayesSlab
     from cuspfa.model.slabs import GaussianSlab as GaussianSlab
     from cuspfa.model.slabs import InverseGammaSlab as InverseGammaSlab
-    from cuspfa.model.slabs import LearnedSlab as LearnedSlab
     from cuspfa.reporting import plots as plots
-    from cuspfa.rotation.congruence import compare as compare
+    from cuspfa.rotation.congruence import factor_congruence as factor_congruence
     from cuspfa.rotation.gpa import Rotation as Rotation
     from cuspfa.rotation.gpa import rotate as rotate
 
@@ -41,19 +41,19 @@ _HOMES = {
     "GaussianSlab": "cuspfa.model.slabs",
     "Gibbs": "cuspfa.inference.gibbs.settings",
     "InverseGammaSlab": "cuspfa.model.slabs",
-    "LearnedSlab": "cuspfa.model.slabs",
+    "EmpiricalBayesSlab": "cuspfa.model.slabs",
     "Moments": "cuspfa.data.moments",
     "Rotation": "cuspfa.rotation.gpa",
-    "Stream": "cuspfa.data.out_of_core.stream",
+    "RowStream": "cuspfa.data.out_of_core.stream",
     "Variational": "cuspfa.inference.variational.settings",
-    "compare": "cuspfa.rotation.congruence",
+    "factor_congruence": "cuspfa.rotation.congruence",
     "fit_anndata": "cuspfa.interop.anndata_",
-    "how_many": "cuspfa.diagnostics.n_factors",
+    "select_n_factors": "cuspfa.diagnostics.n_factors",
     "load": "cuspfa.io.posterior_format",
-    "misfit": "cuspfa.diagnostics.assumptions",
+    "check_assumptions": "cuspfa.diagnostics.assumptions",
     "rotate": "cuspfa.rotation.gpa",
-    "sensitivity": "cuspfa.diagnostics.prior_sensitivity",
-    "write_rows": "cuspfa.estimator.predict_to_file",
+    "prior_sensitivity": "cuspfa.diagnostics.prior_sensitivity",
+    "predict_to_file": "cuspfa.estimator.predict_to_file",
 }
 _MODULES = {
     "datasets": "cuspfa.datasets",
@@ -67,28 +67,28 @@ __all__ = [
     "CumulativeShrinkage",
     "CuspFactorAnalysis",
     "CuspPrior",
+    "EmpiricalBayesSlab",
     "GaussianSlab",
     "Gibbs",
     "InverseGammaSlab",
-    "LearnedSlab",
     "Moments",
     "Rotation",
-    "Stream",
+    "RowStream",
     "Variational",
     "__version__",
-    "compare",
+    "check_assumptions",
     "datasets",
     "errors",
+    "factor_congruence",
     "fit_anndata",
     "fit_indices",
-    "how_many",
     "load",
-    "misfit",
     "plots",
+    "predict_to_file",
+    "prior_sensitivity",
     "retention",
     "rotate",
-    "sensitivity",
-    "write_rows",
+    "select_n_factors",
 ]
 
 

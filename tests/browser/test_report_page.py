@@ -95,7 +95,7 @@ def test_the_policy_keeps_foreign_scripts_and_addresses_out(chromium, pages, tmp
 def test_figures_are_drawn_and_can_be_read(chromium, posteriors, pages, key):
     page = chromium.open(pages / f"{key}.html")
     posterior = posteriors[key]
-    p, k = posterior.solution.loadings.shape
+    p, k = posterior.rotated_solution.loadings.shape
     drawn = page.run(
         "return Array.from(document.querySelectorAll('figure svg'), e => {"
         "const b = e.getBoundingClientRect(); return [b.width, b.height, e.childElementCount]})"
@@ -215,7 +215,7 @@ def test_downloads(chromium, posteriors, pages):
     assert table[0][:3] == ["variable", "factor1", "factor1_lower"]
     assert [row[0] for row in table[1:]] == posterior.names
     found = np.array([[float(row[1]), float(row[5])] for row in table[1:]])
-    np.testing.assert_allclose(found, posterior.solution.loadings, atol=6e-5)
+    np.testing.assert_allclose(found, posterior.rotated_solution.loadings, atol=6e-5)
     pairs = downloaded(page, '[data-download="correlations"]', "correlations.csv")
     sample = posterior.sample_correlation
     assert len(pairs) == 1 + 45
@@ -313,7 +313,7 @@ def test_arrow_keys_read_the_map(chromium, posteriors, pages):
     assert "factor 2:" in said
     name = said.splitlines()[0]
     posterior = posteriors["bfi"]
-    value = posterior.solution.loadings[posterior.names.index(name), 1]
+    value = posterior.rotated_solution.loadings[posterior.names.index(name), 1]
     assert f"factor 2: {value:.2f}".replace("-", "−") in said
     assert "95 %" in said
     place.send_keys(Keys.ESCAPE)

@@ -53,7 +53,7 @@ def answers(model, X):
         "draws of covariance": some.covariance / np.outer(s[:8], s[:8]),
         "interval of covariance": np.array(posterior.interval("covariance", draws=draws))
         / np.outer(s, s),
-        "interval of shares": np.array(posterior.interval("variance_share", draws=draws)),
+        "interval of shares": np.array(posterior.interval("explained_variance_ratio", draws=draws)),
         "scores": model.transform(X[:20]),
         "imputed": model.impute(missing(X[:20])) / s,
         "imputed draws": model.impute(missing(X[:20]), n_draws=2, random_state=0) / s,

@@ -9,9 +9,9 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from cuspfa import (
     CuspFactorAnalysis,
     CuspPrior,
+    EmpiricalBayesSlab,
     GaussianSlab,
     InverseGammaSlab,
-    LearnedSlab,
     Variational,
     datasets,
 )
@@ -52,14 +52,14 @@ SETTINGS = {
     "GaussianSlab(0.1)": _slab(GaussianSlab(0.1)),
     "GaussianSlab(0.05)": _slab(GaussianSlab(0.05)),
     "InverseGammaSlab(2, 2)": _slab(InverseGammaSlab(2.0, 2.0)),
-    "LearnedSlab": _slab(LearnedSlab()),
-    "LearnedSlab(common)": _slab(LearnedSlab(common=True)),
+    "EmpiricalBayesSlab": _slab(EmpiricalBayesSlab()),
+    "EmpiricalBayesSlab(shared)": _slab(EmpiricalBayesSlab(shared=True)),
     "spike 1e-6": _slab(GaussianSlab(1.0), spike=1e-6),
     "spike 0.01": _slab(GaussianSlab(1.0), spike=1e-2),
     "spike 0.05": _slab(GaussianSlab(1.0), spike=0.05),
     "noise InvGa(1, 0.3)": {"prior": CuspPrior(noise_shape=1, noise_rate=0.3)},
-    "score bound": {"method": Variational(score="bound")},
-    "score collapsed": {"method": Variational(score="collapsed")},
+    "score bound": {"method": Variational(criterion="bound")},
+    "score collapsed": {"method": Variational(criterion="collapsed")},
 }
 
 
@@ -90,7 +90,7 @@ DATA = ["wine", "paper", "bfi", "breast cancer", "diabetes"]
 DATA += [f"simulated {seed}" for seed in range(SIMULATED)]
 ALL = [Case(data, prior) for data in DATA for prior in SETTINGS]
 LEFT_OUT = (
-    *("score bound", "score collapsed", "LearnedSlab(common)"),
+    *("score bound", "score collapsed", "EmpiricalBayesSlab(shared)"),
     *("alpha 0.5", "alpha 20", "noise InvGa(1, 0.3)", "GaussianSlab(0.1)"),
 )
 LATE = [f"simulated {seed}" for seed in range(10, SIMULATED)]

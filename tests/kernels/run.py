@@ -21,12 +21,12 @@ from pages import blocks
 
 ROOT = Path(__file__).parents[2]
 TESTS = [
-    "tests/unit/test_coming_from.py",
-    "tests/unit/test_draws.py",
-    "tests/unit/test_posterior.py",
-    "tests/unit/test_alignment.py",
+    "tests/docs/test_coming_from.py",
+    "tests/posterior/test_draws.py",
+    "tests/posterior/test_posterior.py",
+    "tests/rotation/test_align.py",
 ]
-PAGE = "tests/unit/test_docs.py::test_python_on_the_page_runs_and_prints_what_it_says"
+PAGE = "tests/docs/test_docs.py::test_python_on_the_page_runs_and_prints_what_it_says"
 """Of the pages those are taken that say what their code prints."""
 TOO_LONG = "not cover and not student"
 """Simulations of coverage, which see other data under every seed anyway."""

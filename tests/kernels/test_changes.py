@@ -38,7 +38,7 @@ def test_draws_of_a_turned_table_have_the_same_law(data):
     for name, change in changes(X).items():
         found = covariances(model.fit(change.X), change.columns, change.signs, X)
         assert furthest(expected, found) < 5, name
-        # Negative controls: another law, and the same not turned back.
+        # Negative controls: another distribution, and the same not turned back.
         assert furthest(expected, 1.2 * found) > 5, name
         if name.startswith("columns"):
             stuck = covariances(model.fit(change.X), np.arange(X.shape[1]), np.ones_like(X[0]), X)

@@ -37,7 +37,8 @@ def test_another_number_of_factors_is_seen(answered):
 
 
 def test_draws_on_a_basis_with_one_sign_turned_are_seen(answered):
-    """The same law and random numbers; through the symmetric root the sign is of no effect."""
+    """The same distribution and random numbers; through the symmetric root the sign is of no
+    effect."""
     values, vectors = np.linalg.eigh(answered["covariance"])
     turned = vectors * np.where(np.arange(len(values)) == 2, -1.0, 1.0)
     z = np.random.default_rng(0).standard_normal((200, len(values)))

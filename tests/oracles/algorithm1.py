@@ -139,8 +139,8 @@ def step5_sticks(y, state, hyper):
 STEPS = (step1_loadings, step2_noise, step3_scores, step4_labels, step5_sticks)
 
 
-def cycle(y, state, hyper):
-    """One cycle of Algorithm 1: steps 1 to 5, in the printed order."""
+def iteration(y, state, hyper):
+    """One iteration of Algorithm 1: steps 1 to 5, in the printed order."""
     for step in STEPS:
         state = step(y, state, hyper)
     return state

@@ -53,14 +53,14 @@ def _bound(y, s, hyper):
     log_v = [mp.digamma(a_v[m]) - mp.digamma(a_v[m] + b_v[m]) for m in range(h_all - 1)]
     log_rest = [mp.digamma(b_v[m]) - mp.digamma(a_v[m] + b_v[m]) for m in range(h_all - 1)]
     for h in axes:
-        energy = sum(lam[j][h] ** 2 + v_lam[j][h][h] for j in range(p))
+        squared_norm = sum(lam[j][h] ** 2 + v_lam[j][h][h] for j in range(p))
         for place in axes:
             weight = kappa[h][place]
             if not weight:
                 continue
             theta = theta_inf if place <= h else theta_0
             log_omega = sum(log_rest[:place]) + (log_v[place] if place < h_all - 1 else 0)
-            density = -p * (log_2pi + mp.log(theta)) / 2 - energy / theta / 2
+            density = -p * (log_2pi + mp.log(theta)) / 2 - squared_norm / theta / 2
             total += weight * (density + log_omega - mp.log(weight))
     for m in range(h_all - 1):
         total += mp.log(alpha) + (alpha - 1) * log_rest[m]  # Beta(1, α)

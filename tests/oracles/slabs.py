@@ -1,4 +1,5 @@
-"""Other laws of the active loadings, by literal coordinate ascent: an oracle for the tests.
+"""Other distributions of the active loadings, by literal coordinate ascent: an oracle for the
+tests.
 
 It shares no code with the package `cuspfa`; it imports NumPy, SciPy and the oracle of the paper's
 Algorithm 1. It favours being obviously right over being fast. Names follow the paper's letters.
@@ -272,7 +273,8 @@ def pool(mu, V, theta, slab, joint):
         d_log_b = new.b * d_b - pull
         return np.array([-d_log_a, -d_log_b])
 
-    # Far from the hyperprior's centre there can be two maxima: one of small a, whose wide law
+    # Far from the hyperprior's centre there can be two maxima: one of small a, whose wide
+    # distribution
     # reaches the columns, and one of large a with b / a moved to them. Hence several starts.
     scales = [slab.centre]
     if K:
@@ -308,7 +310,7 @@ def update_slab(G, n_c, slab, state, hyper):
         squares = expected_squares(mu, V)
         if not (squares > 0).all():
             raise ValueError("a column of loadings is zero: its variance has no maximiser")
-        value = np.full(K, squares.mean() / p) if slab.common and K else squares / p
+        value = np.full(K, squares.mean() / p) if slab.shared and K else squares / p
         theta = FixedTheta(value=value)
     elif isinstance(slab, InverseGamma):
         theta = optimal_theta(mu, V, slab.a, slab.b)
@@ -394,8 +396,8 @@ def start_state(G, n_c, slab, K, hyper, start_mu, start_noise):
     return update_slab(G, n_c, slab, state, hyper)
 
 
-def cycle(G, n_c, slab, state, hyper):
-    """One cycle: loadings, noise, scores, theta-block."""
+def iteration(G, n_c, slab, state, hyper):
+    """One iteration: loadings, noise, scores, theta-block."""
     for update in UPDATES:
         state = update(G, n_c, slab, state, hyper)
     return state
@@ -403,7 +405,7 @@ def cycle(G, n_c, slab, state, hyper):
 
 @dataclass(eq=False)
 class Result:
-    """The state after the last cycle, the bound after each, and E[Omega]."""
+    """The state after the last iteration, the bound after each, and E[Omega]."""
 
     state: State
     bounds: np.ndarray  # (n_cycles,)
@@ -417,14 +419,14 @@ class Result:
     theta = property(lambda self: self.state.theta)
 
 
-def fit(G, n_c, slab, K, hyper, start_mu, start_noise, n_cycles):
-    """Coordinate ascent for n_cycles >= 1 cycles; `start_noise` is a number or one per column."""
-    if n_cycles < 1:
+def fit(G, n_c, slab, K, hyper, start_mu, start_noise, n_iterations):
+    """Coordinate ascent, n_iterations >= 1; `start_noise` is a number or one per column."""
+    if n_iterations < 1:
         raise ValueError("at the start the loadings are a point, where the bound is not finite")
     state = start_state(G, n_c, slab, K, hyper, start_mu, start_noise)
     bounds = []
-    for _ in range(n_cycles):
-        state = cycle(G, n_c, slab, state, hyper)
+    for _ in range(n_iterations):
+        state = iteration(G, n_c, slab, state, hyper)
         bounds.append(bound(G, n_c, slab, state, hyper))
     return Result(state=state, bounds=np.array(bounds), omega=expected_omega(state))
 
@@ -538,8 +540,8 @@ SPIKE_STEPS = (
 )
 
 
-def spike_cycle(y, slab, state, hyper):
-    """One cycle: Algorithm 1's order, with theta just before the labels (one block with them)."""
+def spike_iteration(y, slab, state, hyper):
+    """One iteration: Algorithm 1's order, theta just before the labels (one block with them)."""
     for step in SPIKE_STEPS:
         state = step(y, slab, state, hyper)
     return state
@@ -571,7 +573,7 @@ def spike_bound(y, slab, state, hyper):
 
 @dataclass(eq=False)
 class SpikeResult:
-    """The state after the last cycle, and the bound at the start and after each cycle."""
+    """The state after the last iteration, and the bound at the start and after each iteration."""
 
     state: SpikeState
     bounds: np.ndarray  # (1 + n_cycles,)
@@ -579,14 +581,14 @@ class SpikeResult:
     bound = property(lambda self: float(self.bounds[-1]))
 
 
-def fit_spike(y, slab, hyper, start_state, n_cycles):
+def fit_spike(y, slab, hyper, start_state, n_iterations):
     """Coordinate ascent from a SpikeState; the slab is InverseGamma."""
     if not isinstance(slab, InverseGamma):
         raise TypeError("the finite spike is written for the InverseGamma slab")
     state = start_state
     bounds = [spike_bound(y, slab, state, hyper)]
-    for _ in range(n_cycles):
-        state = spike_cycle(y, slab, state, hyper)
+    for _ in range(n_iterations):
+        state = spike_iteration(y, slab, state, hyper)
         bounds.append(spike_bound(y, slab, state, hyper))
     return SpikeResult(state=state, bounds=np.array(bounds))
 
@@ -603,7 +605,7 @@ def random_state(p, K, slab, rng):
     elif isinstance(slab, Gaussian):
         theta = FixedTheta(value=np.full(K, slab.theta0))
     else:
-        size = 1 if slab.common else K
+        size = 1 if slab.shared else K
         theta = FixedTheta(value=np.broadcast_to(rng.uniform(0.3, 2.0, size=size), K).copy())
     return State(
         W=rng.normal(size=(p, K)) / p,

@@ -84,7 +84,7 @@ def standard_errors(value, draws):
 def test_bound_agrees_with_monte_carlo_and_a_wrong_constant_does_not(H, updated):
     y, state, rng = problem(4, 3, H, seed=11)
     if updated:
-        state = a1.cycle(y, state, MILD)
+        state = a1.iteration(y, state, MILD)
     else:  # still no block fits another, but the draws vary less
         state = replace(
             state,
@@ -195,8 +195,8 @@ def slope(block, y, state, hyper, seed, t=1e-4):
 @pytest.mark.parametrize("block", BLOCKS)
 def test_each_step_maximises_the_bound_over_its_block(block, n, p, H, hyper):
     y, start, rng = problem(n, p, H, seed=5)
-    # From an arbitrary state the bound is of order 1/theta_inf; cycles bring it down to O(10).
-    for state in (start, a1.cycle(y, a1.cycle(y, start, hyper), hyper)):
+    # From an arbitrary state the bound is of order 1/theta_inf; iterations bring it down to O(10).
+    for state in (start, a1.iteration(y, a1.iteration(y, start, hyper), hyper)):
         best = getattr(a1, block)(y, state, hyper)
         top = a1.bound(y, best, hyper)
         slack = 1e-12 * max(1.0, abs(top))
@@ -258,7 +258,7 @@ def test_a_step_replaces_its_block_only_and_changes_nothing_in_place(H):
 
 def test_one_factor_has_one_label_and_no_sticks():
     y, state, _ = problem(8, 3, 1, seed=2)
-    state = a1.cycle(y, state, PAPER)
+    state = a1.iteration(y, state, PAPER)
     assert np.array_equal(state.kappa, [[1.0]])
     assert state.A_v.shape == state.B_v.shape == (0,)
     assert a1.expected_active(state) == 0.0

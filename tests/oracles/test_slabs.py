@@ -99,7 +99,7 @@ def test_bound_agrees_with_monte_carlo_and_a_wrong_constant_does_not(slab, updat
         y = np.vstack([y, np.zeros(3)])
         assert y.T @ y == pytest.approx(G)
     if updated:
-        state = slabs.cycle(G, n_c, slab, state, HYPER)
+        state = slabs.iteration(G, n_c, slab, state, HYPER)
     else:  # still no block fits another, but the draws vary less
         state = replace(
             state,
@@ -140,7 +140,7 @@ def test_spike_bound_agrees_with_monte_carlo_and_a_wrong_one_does_not(H, updated
     y, slab = rows(4, 3, rng), INVERSE_GAMMA
     state = slabs.random_spike_state(4, 3, H, rng)
     if updated:
-        state = slabs.spike_cycle(y, slab, state, SPIKE)
+        state = slabs.spike_iteration(y, slab, state, SPIKE)
     else:
         state = replace(
             state,
@@ -227,7 +227,7 @@ def move(update, slab, state, t, rng):
     theta = state.theta
     if isinstance(slab, slabs.Learned):
         value = _move_positive(theta.value, t, rng)
-        if slab.common:
+        if slab.shared:
             value = theta.value * np.exp(t * rng.normal())
         return replace(state, theta=replace(theta, value=value))
     if isinstance(slab, slabs.InverseGamma):
@@ -360,11 +360,11 @@ def test_bound_never_falls(n, p, K, slab):
     fitted = slabs.fit(G, n - 1, slab, K, HYPER, start, 0.3, 8)
     state = slabs.start_state(G, n - 1, slab, K, HYPER, start, 0.3)
     last, seen = -np.inf, []
-    for cycle in range(8):
+    for iteration in range(8):
         for update in slabs.UPDATES:
             state = update(G, n - 1, slab, state, HYPER)
             value = slabs.bound(G, n - 1, slab, state, HYPER)
-            assert value >= last - 1e-11 * abs(value), (cycle, update.__name__)
+            assert value >= last - 1e-11 * abs(value), (iteration, update.__name__)
             last = value
         seen.append(value)
     assert fitted.bounds.tolist() == seen
@@ -381,13 +381,13 @@ def test_spike_bound_never_falls(n, p, H, hyper):
     y, start = rows(n, p, rng), slabs.random_spike_state(n, p, H, rng)
     fitted = slabs.fit_spike(y, INVERSE_GAMMA, hyper, start, 8)
     state, last = start, fitted.bounds[0]
-    for cycle in range(8):
+    for iteration in range(8):
         for step in slabs.SPIKE_STEPS:
             state = step(y, INVERSE_GAMMA, state, hyper)
             value = slabs.spike_bound(y, INVERSE_GAMMA, state, hyper)
             assert value >= last - 1e-11 * max(1.0, abs(last)), step.__name__
             last = value
-        assert fitted.bounds[cycle + 1] == value
+        assert fitted.bounds[iteration + 1] == value
     assert fitted.bound > fitted.bounds[0]
 
 
@@ -431,7 +431,7 @@ def test_spike_steps_with_an_almost_fixed_variance_are_algorithm_1():
     state = slabs.spike_step_theta(y, slab, start, SPIKE)
     other = start
     for _ in range(5):
-        state, other = slabs.spike_cycle(y, slab, state, SPIKE), a1.cycle(y, other, hyper)
+        state, other = slabs.spike_iteration(y, slab, state, SPIKE), a1.iteration(y, other, hyper)
     assert state.kappa == pytest.approx(other.kappa, rel=1e-4)
     assert state.mu_lambda == pytest.approx(other.mu_lambda, rel=1e-4, abs=1e-6)
     value = slabs.spike_bound(y, slab, state, SPIKE)

@@ -60,8 +60,8 @@ def by_prior_draws(y, model, size, rng):
     variance = stats.invgamma(a, scale=b).rvs(size=(size, p), random_state=rng)
     theta = np.full((size, 1, k), model.slab)
     if isinstance(model.slab, tuple):
-        law = stats.invgamma(model.slab[0], scale=model.slab[1])
-        theta = law.rvs(size=(size, 1, k), random_state=rng)
+        distribution = stats.invgamma(model.slab[0], scale=model.slab[1])
+        theta = distribution.rvs(size=(size, 1, k), random_state=rng)
     loadings = np.sqrt(theta) * rng.standard_normal((size, p, k))
     omega = loadings @ loadings.transpose(0, 2, 1)
     omega[:, range(p), range(p)] += variance

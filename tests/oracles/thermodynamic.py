@@ -5,8 +5,9 @@
     sigma_j^2 ~ InvGa(a_s, b_s)
 
 Written from this model alone: it shares no code with the package `cuspfa` and imports only NumPy
-and SciPy. A path of laws leads from one that can be drawn from directly to the posterior. The
-scores eta are kept as unknowns, so every conditional of these laws has a name and can be drawn:
+and SciPy. A path of distributions leads from one that can be drawn from directly to the posterior.
+The scores eta are kept as unknowns, so every conditional of these distributions has a name and can
+be drawn:
 
     p(Lambda, theta) p(eta) r(sigma^2)^(1-s) p(sigma^2)^s prod_(i<=m) N(x_i; Lambda eta_i, Sigma)^t
 
@@ -43,7 +44,7 @@ LOG_2PI = np.log(2.0 * np.pi)
 
 @dataclass(frozen=True)
 class Model:
-    """K factors; `slab` is theta if it is given, or the pair (a, b) of its InvGa law."""
+    """K factors; `slab` is theta if it is given, or the pair (a, b) of its InvGa distribution."""
 
     k: int
     slab: float | tuple[float, float]
@@ -52,7 +53,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Level:
-    """A law on the path."""
+    """A distribution on the path."""
 
     m: int
     t: float
@@ -234,7 +235,7 @@ class Sampler:
         return loadings @ back, eta @ turn
 
     def sweep(self, state):
-        """One sweep that leaves each chain's law as it is.
+        """One sweep that leaves each chain's distribution as it is.
 
         Returns the new state and sum_i (y_ij - lambda_j' eta_i)^2 with its scores, (B, p).
         """

@@ -4,13 +4,13 @@ import sys
 
 
 def main() -> None:
-    """Entry point of `cuspfa`; says what to install when the `app` extra is missing."""
+    """Entry point of `cuspfa`; says what to install when the `cli` extra is missing."""
     try:
         try:
             import cyclopts  # noqa: F401
             import rich  # noqa: F401
         except ModuleNotFoundError:
-            sys.stderr.write("The cuspfa program needs more packages: pip install 'cuspfa[app]'\n")
+            sys.stderr.write("The cuspfa program needs more packages: pip install 'cuspfa[cli]'\n")
             sys.exit(2)
         from cuspfa.cli.app import run
     except KeyboardInterrupt:

@@ -10,10 +10,10 @@ import numpy as np
 
 from cuspfa._typing import Array
 from cuspfa.data.moments import Moments
-from cuspfa.data.out_of_core.load import rows_with_holes
+from cuspfa.data.out_of_core.load import incomplete_rows
 from cuspfa.data.out_of_core.memory import allowed_bytes
 from cuspfa.data.out_of_core.readers import kind_of, types_of
-from cuspfa.data.out_of_core.stream import HoleError, Plan, Progress, Stream, read
+from cuspfa.data.out_of_core.stream import MissingValuesError, Plan, Progress, RowStream, read
 from cuspfa.data.screening.columns import (
     FEWEST_COLUMNS,
     Chosen,
@@ -42,7 +42,7 @@ class Large:
 
     table: Table
     chosen: Chosen
-    data: Moments | Stream | Array
+    data: Moments | RowStream | Array
     """Sums, or rows that had to be held; a stream where the library maps them from their file."""
     sample: Array
     """The first rows of the columns that are analysed."""
@@ -68,7 +68,7 @@ def plan_large(
     exclude: Sequence[str],
     id_column: str | None,
     progress: Callable[[Progress], None],
-) -> tuple[Stream, Table, Chosen, Plan]:
+) -> tuple[RowStream, Table, Chosen, Plan]:
     """Which columns are read, and what that takes; no row is read yet."""
     types = types_of(data)
     names = list(types)
@@ -86,7 +86,7 @@ def plan_large(
             kept.append(names[j])
     if types and len(kept) < FEWEST_COLUMNS:
         raise DataError(f"{data} has {len(kept)} column(s) of numbers; 2 are needed.")
-    stream = Stream(data, columns=kept or None, memory_limit=limit, progress=progress)
+    stream = RowStream(data, columns=kept or None, memory_limit=limit, progress=progress)
     kept = stream.names or made_up_names(stream.n_columns)
     whole = [column_of_numbers(name, np.empty(0)) for name in names or kept]
     said = [] if stream.reader.remark is None else [stream.reader.remark]
@@ -98,7 +98,7 @@ def plan_large(
     return stream, table, Chosen(kept, nothing, left_out, excluded, {}), stream.plan()
 
 
-def read_large(stream: Stream, table: Table, chosen: Chosen, *, asked: bool) -> Large:
+def read_large(stream: RowStream, table: Table, chosen: Chosen, *, asked: bool) -> Large:
     """One pass; columns that turn out to be constant, or to count the rows, are left out.
 
     `asked`: the columns were named, so that they are what the user wants.
@@ -110,8 +110,8 @@ def read_large(stream: Stream, table: Table, chosen: Chosen, *, asked: bool) -> 
         found = read(stream, first)
         if first.square is not None:
             refuse_matrix_in(table.source, first.square)
-    except HoleError as error:
-        found = rows_with_holes(stream, error)
+    except MissingValuesError as error:
+        found = incomplete_rows(stream, error)
     if isinstance(found, np.ndarray):
         return _in_memory(found, table, chosen, asked=asked, empty=stream.empty_rows)
     assert isinstance(found, Moments)
@@ -148,9 +148,9 @@ def _counts_rows(found: Moments) -> str:
     return ""
 
 
-def _sample(stream: Stream) -> Array:
+def _sample(stream: RowStream) -> Array:
     """The first block of rows."""
-    blocks = stream.blocks(holes=True)
+    blocks = stream.blocks(allow_missing=True)
     try:
         return next((np.asarray(one.rows) for one in blocks), np.empty((0, stream.n_columns)))
     finally:
@@ -167,37 +167,38 @@ def _in_memory(rows: Array, table: Table, chosen: Chosen, *, asked: bool, empty:
     found = choose(held, chosen.names if asked else ())
     left_out = chosen.left_out + found.left_out
     found = replace(found, left_out=left_out, excluded=chosen.excluded, empty=found.empty + empty)
-    table = _counted(table, len(rows) + empty, found.holes, found.empty)
+    table = _counted(table, len(rows) + empty, found.n_missing, found.empty)
     return Large(table, found, found.rows, found.rows)
 
 
-def _counted(table: Table, n: int, holes: dict[str, int], empty: int) -> Table:
+def _counted(table: Table, n: int, n_missing: dict[str, int], empty: int) -> Table:
     columns = [
-        replace(one, n_rows=n, holes=holes.get(one.name, 0) + empty) for one in table.columns
+        replace(one, n_rows=n, n_missing=n_missing.get(one.name, 0) + empty)
+        for one in table.columns
     ]
     return replace(table, n_rows=n, columns=columns)
 
 
 def after_fit(large: Large, posterior: Posterior) -> Large:
-    """With the rows and holes of a stream that the library read itself."""
+    """With the rows and missing values of a stream that the library read itself."""
     stream = large.data
-    if not isinstance(stream, Stream):
+    if not isinstance(stream, RowStream):
         return large
     n = posterior.n_rows
     lacking = (n - np.asarray(posterior.column_counts)).round().astype(int)
-    holes = {name: int(k) for name, k in zip(large.chosen.names, lacking, strict=True) if k}
-    broken = _rows_with_holes(stream, posterior) if holes else 0
+    n_missing = {name: int(k) for name, k in zip(large.chosen.names, lacking, strict=True) if k}
+    broken = _n_incomplete_rows(stream, posterior) if n_missing else 0
     empty = (stream.n_rows or n) - n
-    chosen = replace(large.chosen, holes=holes, counted=(n, broken), empty=empty)
-    return Large(_counted(large.table, n + empty, holes, empty), chosen, stream, large.sample)
+    chosen = replace(large.chosen, n_missing=n_missing, counted=(n, broken), empty=empty)
+    return Large(_counted(large.table, n + empty, n_missing, empty), chosen, stream, large.sample)
 
 
-def _rows_with_holes(stream: Stream, posterior: Posterior) -> int:
+def _n_incomplete_rows(stream: RowStream, posterior: Posterior) -> int:
     """As the fit knows them; if it keeps no rows, in one more pass."""
     kept = getattr(posterior, "rows", None)
     if isinstance(kept, RowsInMemory):
-        return len(np.unique(kept.holes[0]))
-    lacking = (np.isnan(block.rows) for block in stream.blocks(holes=True))
+        return len(np.unique(kept.missing[0]))
+    lacking = (np.isnan(block.rows) for block in stream.blocks(allow_missing=True))
     return sum(int(np.sum(one.any(axis=1) & ~one.all(axis=1))) for one in lacking)
 
 

@@ -10,7 +10,7 @@ from cuspfa.cli.console import Terminal
 from cuspfa.cli.progress import progress
 from cuspfa.cli.terminal import Page, show_warnings
 from cuspfa.data.out_of_core.readers import names_columns
-from cuspfa.data.out_of_core.stream import Stream
+from cuspfa.data.out_of_core.stream import RowStream
 from cuspfa.data.tables.reader import USUAL, Reading
 from cuspfa.errors import InputError
 from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
@@ -23,7 +23,7 @@ from cuspfa.posterior.variational import VariationalPosterior
 def write_by_blocks(
     posterior: Posterior, what: str, data: str, output: Path | None, how: Reading, **options: object
 ) -> None:
-    """`what` is one of `write_rows`; `options` are those of the command that it does not know."""
+    """`what` as in `predict_to_file`; `options` are those of the command that it does not know."""
     given = [f"--{name}" for name, value in options.items() if value not in (None, False)]
     given += ["--missing, --header or --decimal"] if how != USUAL else []
     if given:
@@ -45,7 +45,7 @@ def write_by_blocks(
     page = Page(Terminal(stderr=True))
     with progress() as bar, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        stream = Stream(data, columns=posterior.names, progress=bar.on_rows)
+        stream = RowStream(data, columns=posterior.names, progress=bar.on_rows)
         written = write_blocks(model, what, stream, output)
     about_names = "X has feature names"  # which is just what was meant, where the fit has none
     show_warnings(

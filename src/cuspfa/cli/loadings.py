@@ -34,7 +34,7 @@ def write_loadings(path: Path, posterior: Posterior, draws: Draws) -> None:
     table = posterior.align(draws=draws).table()
     common = np.median(draws.communality, axis=0)
     ends = posterior.interval("communality", draws=draws)
-    loadings = posterior.solution.loadings
+    loadings = posterior.rotated_solution.loadings
     stream = io.StringIO()
     writer = csv.writer(stream, delimiter=separator_of(path), lineterminator="\n")
     what = [*(f"factor{h}" for h in range(1, loadings.shape[1] + 1)), "communality"]

@@ -32,7 +32,7 @@ HINT = (
 class Bar(NamedTuple):
     """Where progress is shown."""
 
-    on_cycle: Callable[[Any], None] | None
+    on_iteration: Callable[[Any], None] | None
     """For an engine; None if nobody looks."""
     on_rows: Callable[[Read], None]
     """For a stream."""
@@ -82,14 +82,16 @@ def _now_and_then(console: Terminal) -> Callable[[Callable[[], str]], None]:
 def _bar(console: Terminal, show: Callable[[Callable[[], str]], None]) -> Bar:
     hinted = False
 
-    def on_cycle(at: At | GibbsProgress) -> None:
+    def on_iteration(at: At | GibbsProgress) -> None:
         nonlocal hinted
         show(lambda: in_words(at))
         if not hinted and isinstance(at, At) and _climbs(at):
             hinted = True
             console.print(textwrap.fill(HINT, min(console.width, 80)), markup=False)
 
-    return Bar(on_cycle, lambda at: show(lambda: rows_read(at)), lambda text: show(lambda: text))
+    return Bar(
+        on_iteration, lambda at: show(lambda: rows_read(at)), lambda text: show(lambda: text)
+    )
 
 
 def _climbs(at: At) -> bool:
@@ -105,7 +107,7 @@ def in_words(at: At | GibbsProgress) -> str:
         )
     if not at.rise > 0:
         best = f" (best {at.best_lower_bound:.1f})"
-        return f"K = {at.n_factors}, cycle {at.cycle}, bound {at.lower_bound:.1f}{best}"
+        return f"K = {at.n_factors}, iteration {at.iteration}, bound {at.lower_bound:.1f}{best}"
     text = f"K = {at.n_factors}, bound {at.lower_bound:.0f}, rising by {rounded(at.rise)} a factor"
     if at.seconds_left >= 1:
         text += f", {at.max_factors} in {rounded(at.seconds_left)} s"

@@ -10,7 +10,7 @@ from cuspfa.cli.terminal import rows_without_values
 from cuspfa.data.screening.columns import Chosen
 from cuspfa.data.tables.cells import clean
 from cuspfa.data.tables.reader import USUAL, Reading, Table
-from cuspfa.posterior.provenance import FACTORS, SEED, STANDARDISED, Origin, versions
+from cuspfa.posterior.provenance import FACTORS, SEED, STANDARDISED, Provenance, versions
 
 if TYPE_CHECKING:
     from cuspfa.cli.commands.fit import Request
@@ -19,7 +19,7 @@ MOST = 20
 """Columns left out that are named."""
 
 
-def origin_of(
+def provenance_of(
     request: Request,
     table: Table,
     chosen: Chosen,
@@ -27,13 +27,13 @@ def origin_of(
     python: str,
     *,
     streamed: bool,
-) -> Origin:
+) -> Provenance:
     """All that is known of a fit besides its posterior; `python` makes the unfitted model."""
-    size = f"{table.n_rows} rows, {len(table.columns)} columns, {table.holes} missing values"
+    size = f"{table.n_rows} rows, {len(table.columns)} columns, {table.n_missing} missing values"
     if streamed and len(chosen.names) < len(table.columns):
         size += " in those analysed"  # no others were read
     factors = "found" if request.factors is None else str(request.factors)
-    return Origin(
+    return Provenance(
         data=f"Read {clean(table.source)} ({table.kind}): {size}.",
         remarks=[*(clean(note) for note in table.notes), *_left_out(chosen)],
         settings=[
@@ -108,7 +108,7 @@ def _python(request: Request, chosen: Chosen, model: str, *, streamed: bool) -> 
     if streamed:
         lines += [_import("CuspFactorAnalysis", "Stream", *engine), ""]
         limit = "" if request.memory_limit is None else f", memory_limit={request.memory_limit!r}"
-        lines.append(f"X = Stream({request.data!r}, columns={chosen.names!r}{limit})")
+        lines.append(f"X = RowStream({request.data!r}, columns={chosen.names!r}{limit})")
     elif request.data is None:
         lines += [_import("CuspFactorAnalysis", *engine, "datasets"), ""]
         lines.append('X = datasets.load_bfi(subset="items", as_frame=True).data')

@@ -12,12 +12,12 @@ from rich.text import Text
 
 from cuspfa._typing import Array, Indices
 from cuspfa.cli.console import Terminal
-from cuspfa.data.screening.columns import Chosen, most_holes
+from cuspfa.data.screening.columns import Chosen, most_missing
 from cuspfa.data.tables.cells import clean
 from cuspfa.data.tables.reader import Table
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.draws import Draws
-from cuspfa.posterior.fit_info import FitRecord
+from cuspfa.posterior.fit_info import FitInfo
 from cuspfa.reporting.labels import short, short_names
 from cuspfa.reporting.summary import Summary, column_names
 
@@ -81,7 +81,7 @@ def show_reading(page: Page, table: Table) -> None:
     """Rows, columns, holes, and what had to be assumed."""
     size = f"{count(table.n_rows, 'row')}, {count(len(table.columns), 'column')}"
     page.paragraph(
-        f"Read {clean(table.source)} ({table.kind}): {size}, {table.holes or 'none'} missing."
+        f"Read {clean(table.source)} ({table.kind}): {size}, {table.n_missing or 'none'} missing."
     )
     for note in table.notes:
         page.paragraph(f"  {note}", indent=4)
@@ -122,12 +122,14 @@ def rows_without_values(chosen: Chosen) -> str:
     )
 
 
-def show_holes(page: Page, chosen: Chosen) -> None:
+def show_missing(page: Page, chosen: Chosen) -> None:
     """How many there are, if any."""
-    if chosen.holes:
-        worst = ", ".join(f"{name} {holes}" for name, holes in most_holes(chosen.holes))
+    if chosen.n_missing:
+        worst = ", ".join(
+            f"{name} {n_missing}" for name, n_missing in most_missing(chosen.n_missing)
+        )
         page.paragraph(
-            f"{count(sum(chosen.holes.values()), 'missing value')} in {chosen.n_lacking} of "
+            f"{count(sum(chosen.n_missing.values()), 'missing value')} in {chosen.n_lacking} of "
             f"{chosen.n_rows} rows: taken as missing at random, nothing is filled in or "
             f"dropped. Most: {worst}."
         )
@@ -182,7 +184,7 @@ def sort_variables(loadings: Array, most: int = MOST_VARIABLES) -> Order:
 
 def show_loadings(page: Page, posterior: Posterior, draws: Draws) -> None:
     """Sorted, with each variable's communality and its interval."""
-    loadings, rotation = posterior.solution.loadings, posterior.rotation
+    loadings, rotation = posterior.rotated_solution.loadings, posterior.rotation
     k = loadings.shape[1]
     if not k:
         page.line("No factors, hence no loadings.")
@@ -217,7 +219,7 @@ def show_loadings(page: Page, posterior: Posterior, draws: Draws) -> None:
         page.line(line)
     if rotation is not None and rotation.is_oblique and k > 1:
         page.line()
-        _show_correlations(page, posterior.solution.correlations[: shown.shape[1]])
+        _show_correlations(page, posterior.rotated_solution.correlations[: shown.shape[1]])
 
 
 def _show_correlations(page: Page, correlations: Array) -> None:
@@ -239,34 +241,38 @@ def _not_shown(loadings: Array, shown: Array, order: Order) -> Iterator[str]:
         yield f"The {len(order.rows)} of {p} variables that load most; fit --json has them all."
 
 
-def show_record(page: Page, record: FitRecord | None) -> None:
+def show_fit_info(page: Page, fit_info: FitInfo | None) -> None:
     """How the search and the last run went."""
-    if record is None:
+    if fit_info is None:
         return
-    weighed = sorted((one for one in record.search if one.weight >= 0.005), key=lambda e: -e.weight)
-    if record.method == "gibbs":
-        words = ", ".join(f"{one.weight:.2f} for {one.n_factors}" for one in weighed[:5])
+    scored = sorted(
+        (one for one in fit_info.search if one.weight >= 0.005), key=lambda e: -e.weight
+    )
+    if fit_info.method == "gibbs":
+        words = ", ".join(f"{one.weight:.2f} for {one.n_factors}" for one in scored[:5])
         page.paragraph(f"Probabilities of the number of factors: {words}.")
         page.paragraph(
-            f"{record.n_iter} sweeps; {record.status}.",
-            style="" if record.converged else "bold red",
+            f"{fit_info.n_iter} sweeps; {fit_info.status}.",
+            style="" if fit_info.converged else "bold red",
         )
         return
-    if len(record.search) > 1 and weighed:
-        words = ", ".join(f"{one.weight:.2f} for {one.n_factors}" for one in weighed[:5])
-        tried = [one.n_factors for one in record.search]
+    if len(fit_info.search) > 1 and scored:
+        words = ", ".join(f"{one.weight:.2f} for {one.n_factors}" for one in scored[:5])
+        tried = [one.n_factors for one in fit_info.search]
         page.paragraph(
             f"Tried {min(tried)} to {max(tried)} factors; weights of evidence (not probabilities): "
             f"{words}."
         )
-    cycles = f"{record.n_iter} cycles"
-    if (total := sum(one.n_iter for one in record.search)) > record.n_iter:
-        cycles = f"{total} cycles, {record.n_iter} of them in the last run"
-    bound = f"bound {record.lower_bound:.2f}"
-    if record.converged:
-        page.paragraph(f"Converged after {cycles}; {bound}.")
+    iterations = f"{fit_info.n_iter} iterations"
+    if (total := sum(one.n_iter for one in fit_info.search)) > fit_info.n_iter:
+        iterations = f"{total} iterations, {fit_info.n_iter} of them in the last run"
+    bound = f"bound {fit_info.lower_bound:.2f}"
+    if fit_info.converged:
+        page.paragraph(f"Converged after {iterations}; {bound}.")
     else:
-        page.paragraph(f"Not converged after {cycles}; {bound}: {record.status}.", style="bold red")
+        page.paragraph(
+            f"Not converged after {iterations}; {bound}: {fit_info.status}.", style="bold red"
+        )
 
 
 def show_warnings(page: Page, messages: Sequence[str]) -> None:

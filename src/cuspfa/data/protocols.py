@@ -14,11 +14,11 @@ import numpy as np
 from cuspfa._typing import Array
 from cuspfa.data.in_memory import KEPT
 from cuspfa.inference.kernels import Statistics
-from cuspfa.inference.updates import KnownScores, LoadingsLaw, ScoreMoments
+from cuspfa.inference.updates import KnownScores, LoadingsDistribution, ScoreMoments
 
 
 class CompleteMatrix(Protocol):
-    """A p-column data matrix Y without holes, centred and scaled."""
+    """A p-column data matrix Y without missing values, centred and scaled."""
 
     @property
     def n(self) -> float:
@@ -57,7 +57,7 @@ class DataSource(Protocol):
     def squares(self) -> Array:
         """(p,) Σ_i y_ij² over the observed."""
 
-    def expect_scores(self, loadings: LoadingsLaw, noise_precision: Array) -> KnownScores:
+    def expect_scores(self, loadings: LoadingsDistribution, noise_precision: Array) -> KnownScores:
         """Best q(η) given the other blocks, as moments."""
 
     def inactive_scores(self, signal: Array) -> tuple[Array | float, float]:
@@ -78,7 +78,7 @@ class DataSource(Protocol):
         `largest` is how many numbers that may be, None for any; left out, what a posterior keeps.
         """
 
-    def likeness(self, loadings: Array, noise_variance: Array) -> DataSource | None:
+    def surrogate(self, loadings: Array, noise_variance: Array) -> DataSource | None:
         """Data much like these, at a fraction of the cost, given a first fit; None if there are
         no such.
         """
@@ -115,7 +115,7 @@ class CompleteSource:
         v = 1.0 / (1.0 + float(np.sum(signal)))
         return v, 0.5 * self.n * (float(np.log(v)) + 1.0 - v)
 
-    def expect_scores(self, loadings: LoadingsLaw, noise_precision: Array) -> ScoreMoments:
+    def expect_scores(self, loadings: LoadingsDistribution, noise_precision: Array) -> ScoreMoments:
         """Step 3: one covariance V for all rows, means YW with W = diag(τ) μ V."""
         k = loadings.mean.shape[1]
         if k == 0:
@@ -150,7 +150,7 @@ class CompleteSource:
         """Those of the matrix."""
         return self._matrix.statistics(largest)
 
-    def likeness(self, loadings: Array, noise_variance: Array) -> None:
+    def surrogate(self, loadings: Array, noise_variance: Array) -> None:
         """None: these are quick themselves."""
 
     def leading(

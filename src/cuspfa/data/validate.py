@@ -30,29 +30,29 @@ class Table(NamedTuple):
     """Column names, if the input had any and all are text."""
     labels: list[Any] | None
     """What the input calls its columns, text or not, for messages."""
-    has_holes: bool = False
+    has_missing: bool = False
     """Is there a NaN?"""
     empty: tuple[int, ...] = ()
     """Which of the given rows had no value at all and were left out, of data to be fitted."""
 
 
 def check_rows(
-    data: Any, names: list[str] | None = None, *, holes: bool = False, fitted: bool = False
+    data: Any, names: list[str] | None = None, *, allow_missing: bool = False, fitted: bool = False
 ) -> Table:
     """Rows and names of anything that holds finite numbers, be it one row or constant.
 
     `names` are for an array, which has none of its own; `holes` allows missing values; of data to
     be `fitted` rows without any value are left out.
     """
-    return _read(data, names, holes, fitted=fitted)[0]
+    return _read(data, names, allow_missing, fitted=fitted)[0]
 
 
-def check_table(data: Any, names: list[str] | None = None, *, holes: bool = False) -> Table:
+def check_table(data: Any, names: list[str] | None = None, *, allow_missing: bool = False) -> Table:
     """The same for data to be fitted: two rows or more, and no column constant or empty.
 
     Rows without any value carry no information and are left out.
     """
-    table, ranges = _read(data, names, holes, fitted=True)
+    table, ranges = _read(data, names, allow_missing, fitted=True)
     n, p = table.rows.shape
     if p < 1:
         raise DataError(
@@ -172,13 +172,15 @@ def left_out(empty: int, n: int) -> str | None:
 
 
 def _read(
-    data: Any, names: list[str] | None, holes: bool, *, fitted: bool = False
+    data: Any, names: list[str] | None, allow_missing: bool, *, fitted: bool = False
 ) -> tuple[Table, tuple[Array, Array]]:
     """The table, and the smallest and largest value of each column, NaN if it has none."""
     frame = as_frame(data)
     if frame is None:
         labels: list[Any] | None = names
-        rows = _rows_of_sparse(data) if sparse.issparse(data) else _rows_of_array(data, holes)
+        rows = (
+            _rows_of_sparse(data) if sparse.issparse(data) else _rows_of_array(data, allow_missing)
+        )
     else:
         labels = frame_labels(frame)
         names = text_names(labels)
@@ -197,11 +199,11 @@ def _read(
             rows, empty = rows[~lacking], np.flatnonzero(lacking)
             low, high = _column_range(rows)
             missing = bool(np.isnan(low).any())
-    if missing and holes and not sparse.issparse(rows):
+    if missing and allow_missing and not sparse.issparse(rows):
         low, high = np.fmin.reduce(rows, axis=0), np.fmax.reduce(rows, axis=0)
         low, high = np.asarray(low, float), np.asarray(high, float)
     else:
-        _check_no_holes(rows, low, labels, allowed=holes)
+        _check_no_missing(rows, low, labels, allowed=allow_missing)
     _check_finite(rows, low, high, labels)
     return Table(rows, names, labels, missing, tuple(empty.tolist())), (low, high)
 
@@ -221,7 +223,7 @@ def _rows_of_sparse(data: Any) -> Any:
     return rows.astype(np.float64, copy=False)  # float32 would be summed as such
 
 
-def _rows_of_array(data: Any, holes: bool) -> Any:
+def _rows_of_array(data: Any, allow_missing: bool) -> Any:
     if type(data).__name__ == "AnnData":
         raise DataError(
             "X must be a table. Got an AnnData object instead: use cuspfa.fit_anndata(adata), or "
@@ -229,7 +231,7 @@ def _rows_of_array(data: Any, holes: bool) -> Any:
         )
     data = unmasked_blocks(data).compute() if is_dask(data) else _with_masks(data)
     if np.ma.isMaskedArray(data):
-        if np.ma.is_masked(data) and not holes:
+        if np.ma.is_masked(data) and not allow_missing:
             raise DataError(
                 "X must have no masked values. Got a masked array instead; drop these rows or "
                 "columns, or impute the values first."
@@ -331,8 +333,8 @@ def _column_range(rows: Any) -> tuple[Array, Array]:
     return np.asarray(rows.min(axis=0), float), np.asarray(rows.max(axis=0), float)
 
 
-def _check_no_holes(rows: Any, low: Array, labels: list[Any] | None, *, allowed: bool) -> None:
-    """Refuse NaN where holes are not allowed, or are in a sparse matrix."""
+def _check_no_missing(rows: Any, low: Array, labels: list[Any] | None, *, allowed: bool) -> None:
+    """Refuse NaN where missing values are not allowed, or are in a sparse matrix."""
     bad = np.isnan(low)
     if not bad.any():
         return

@@ -40,9 +40,10 @@ def load_bfi(*, subset: Literal["paper", "items"] | None = None, as_frame: bool 
     ----------
     subset : {"paper", "items"} or None, default=None
         None gives all 28 columns: the items, gender, education and age. "items" gives the 25 items
-        as they were answered, with holes. "paper" gives the 126 x 25 matrix of the paper: the items
-        of people older than 50 who left nothing out in the 28 columns, with the seven items worded
-        against their trait (1, 9, 10, 11, 12, 22, 25) changed in sign, and every column centred.
+        as they were answered, with missing values. "paper" gives the 126 x 25 matrix of the paper:
+        the items of people older than 50 who left nothing out in the 28 columns, with the seven
+        items worded against their trait (1, 9, 10, 11, 12, 22, 25) changed in sign, and every
+        column centred.
     as_frame : bool, default=False
         Give ``data`` as a pandas DataFrame, also as ``frame``. Needs pandas.
 

@@ -58,7 +58,7 @@ class Finding:
         return textwrap.fill(f"{self.kind}: {self.message}", width=80, subsequent_indent="  ")
 
 
-def misfit(model: CuspFactorAnalysis, X: Any) -> list[Finding]:
+def check_assumptions(model: CuspFactorAnalysis, X: Any) -> list[Finding]:
     """Things in the data that make factors of their own, and what the number is without them.
 
     Parameters
@@ -77,10 +77,10 @@ def misfit(model: CuspFactorAnalysis, X: Any) -> list[Finding]:
     --------
     >>> from cuspfa import CuspFactorAnalysis, datasets
     >>> X = datasets.simulate(200, 10, 2, random_state=1).X
-    >>> misfit(CuspFactorAnalysis().fit(X), X)
+    >>> check_assumptions(CuspFactorAnalysis().fit(X), X)
     []
     >>> X[:3] += [4, -4] * 5
-    >>> found = misfit(CuspFactorAnalysis().fit(X), X)
+    >>> found = check_assumptions(CuspFactorAnalysis().fit(X), X)
     >>> found[0].kind, sorted(found[0].rows), found[0].n_factors_without
     ('outlying rows', [0, 1, 2], 2)
     """
@@ -93,13 +93,13 @@ def misfit(model: CuspFactorAnalysis, X: Any) -> list[Finding]:
     ]
 
 
-def warn_misfit(model: CuspFactorAnalysis, X: Any) -> list[Finding]:
+def warn_of_assumptions(model: CuspFactorAnalysis, X: Any) -> list[Finding]:
     """The same, and one warning with all that was found, if anything was.
 
     Parameters
     ----------
     model, X
-        See `misfit`.
+        See `check_assumptions`.
 
     Returns
     -------
@@ -109,10 +109,10 @@ def warn_misfit(model: CuspFactorAnalysis, X: Any) -> list[Finding]:
     --------
     >>> from cuspfa import CuspFactorAnalysis, datasets
     >>> X = datasets.simulate(200, 10, 2, random_state=1).X
-    >>> warn_misfit(CuspFactorAnalysis().fit(X), X)
+    >>> warn_of_assumptions(CuspFactorAnalysis().fit(X), X)
     []
     """
-    found = misfit(model, X)
+    found = check_assumptions(model, X)
     if found:
         warn(" ".join(f"{one.kind.capitalize()}: {one.message}" for one in found))
     return found
@@ -126,7 +126,7 @@ def _fitted_rows(model: Any, X: Any) -> tuple[Array, Indices]:
     if not isinstance(model, CuspFactorAnalysis):
         raise must_be("model", "a fitted CuspFactorAnalysis", model)
     check_is_fitted(model)
-    table = check_table(X, holes=True)
+    table = check_table(X, allow_missing=True)
     if issparse(table.rows):
         raise DataError(
             "X must be dense, for outlying rows are looked for in it. Got a sparse matrix instead: "
@@ -396,9 +396,11 @@ def _distances(fitted: CuspFactorAnalysis, scores: Array, inside: BoolArray) -> 
 
 
 def _outlying_finding(model: CuspFactorAnalysis, rows: Array, places: Indices) -> list[Finding]:
-    # Holes filled from the model's own law leave the distances of usual rows as usual as they are.
-    holes = bool(np.isnan(rows).any())
-    worst = outlying_rows(model._filled(rows) if holes else rows)
+    # Missing values filled from the model's own distribution leave the distances of usual rows as
+    # usual as
+    # they are.
+    allow_missing = bool(np.isnan(rows).any())
+    worst = outlying_rows(model._filled(rows) if allow_missing else rows)
     if not len(worst):
         return []
     n = len(rows)
@@ -456,7 +458,7 @@ def _doublet_findings(
     model: CuspFactorAnalysis, rows: Array, names: Sequence[str]
 ) -> list[Finding]:
     findings = []
-    for pair in doublets(principal_axes(model.posterior_.standard_loadings)):
+    for pair in doublets(principal_axes(model.posterior_.standardized_loadings)):
         first, second = (names[j] for j in pair)
         both = rows[:, pair][~np.isnan(rows[:, pair]).any(axis=1)]
         correlation = float(np.corrcoef(both[:, 0], both[:, 1])[0, 1])

@@ -200,8 +200,8 @@ def rmsea(
 
     From the maximum likelihood discrepancy F = log|M| − log|R| + tr(RM⁻¹) − p of the model M,
     times Bartlett's multiplier m, as `factanal` in R and the R package psych have it. The
-    interval inverts the noncentral χ² law of T = mF. Values up to about 0.05 are called close,
-    above 0.1 poor.
+    interval inverts the noncentral χ² distribution of T = mF. Values up to about 0.05 are called
+    close, above 0.1 poor.
 
     A model that was fitted otherwise, say by its posterior mean, has a larger F than the best
     model with as many factors. Then the RMSEA is too large by a little, never too small.
@@ -278,7 +278,8 @@ def _noncentrality(statistic: float, df: int, probability: float) -> float:
         return 0.0
 
     def gap(noncentrality: float) -> float:
-        # At λ = 0 the law is the central one, of which SciPy's noncentral one need not know.
+        # At λ = 0 the distribution is the central one, of which SciPy's noncentral one need not
+        # know.
         if noncentrality == 0:
             return float(chi2.cdf(statistic, df)) - probability
         return float(ncx2.cdf(statistic, df, noncentrality)) - probability

@@ -81,7 +81,7 @@ def fit_measures(posterior: Posterior, correlation: Array, draws: Draws) -> FitM
             values |= {"kmo": kmo(correlation).overall, "p": bartlett(correlation, n).p_value}
         except DataError:
             pass  # a singular matrix: these do not exist
-    loadings = principal_axes(posterior.standard_loadings)
+    loadings = principal_axes(posterior.standardized_loadings)
     total = nan
     if loadings.shape[1] and p > 1:
         keys = np.where(loadings[:, 0] < 0, -1.0, 1.0)

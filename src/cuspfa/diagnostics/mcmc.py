@@ -38,7 +38,9 @@ def r_hat(values: Array) -> Array:
 
 
 def effective_size(values: Array) -> Array:
-    """How many independent draws are worth as much for the middle of the law; NaN as above."""
+    """How many independent draws are worth as much for the middle of the distribution; NaN as
+    above.
+    """
     if values.shape[1] < FEWEST:
         return np.full(values.shape[2], np.nan)
     return _plain_size(_scores(_split(values)))

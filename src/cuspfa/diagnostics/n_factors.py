@@ -76,7 +76,7 @@ class HeldOut(NamedTuple):
 
 
 @dataclass(frozen=True)
-class HowMany:
+class FactorSelection:
     """`print` it, or read its fields.
 
     Attributes
@@ -141,7 +141,7 @@ class HowMany:
         return "\n".join(line.rstrip() for line in lines)
 
 
-def how_many(
+def select_n_factors(
     X: Any,
     *,
     model: CuspFactorAnalysis | None = None,
@@ -150,7 +150,7 @@ def how_many(
     n_splits: int = 10,
     random_state: RandomState = 0,
     n_jobs: int | None = None,
-) -> HowMany:
+) -> FactorSelection:
     """How many factors there are, and how many of them matter, by every rule at once.
 
     Fits all rows once, each number of factors once for each fold, and two halves for each split.
@@ -184,13 +184,13 @@ def how_many(
     --------
     >>> from cuspfa import datasets
     >>> X = datasets.simulate(200, 8, 2, random_state=1).X
-    >>> found = how_many(X, n_folds=2, n_splits=2)
+    >>> found = select_n_factors(X, n_folds=2, n_splits=2)
     >>> print(found.headline)
     2 factors, all of which explain more than 3 % each (parallel analysis: 2)
     >>> found.best_held_out, found.one_standard_error, found.n_replicated
     (2, 2, 2)
     """
-    table = check_table(X, holes=True)
+    table = check_table(X, allow_missing=True)
     rows, (n, p) = table.rows, table.rows.shape
     folds = whole("n_folds", n_folds, 2)
     splits = whole("n_splits", n_splits, 1)
@@ -215,7 +215,7 @@ def how_many(
     summary = fitted.posterior_.summary()
     by_factors, by_components = _parallel(summary, fitted.posterior_)
     best, near = choose(held_out)
-    return HowMany(
+    return FactorSelection(
         headline=summary.headline,
         n_rows=n,
         n_columns=p,
@@ -341,10 +341,10 @@ def _held_out(
         densities[number, parts[place]] = fold.densities
         kept[number, place] = fold.kept
     unconverged = sum(not fold.converged for fold in done)
-    return compare(numbers, densities, kept.mean(axis=1)), unconverged
+    return compare_held_out(numbers, densities, kept.mean(axis=1)), unconverged
 
 
-def compare(numbers: Sequence[int], densities: Array, kept: Array) -> list[HeldOut]:
+def compare_held_out(numbers: Sequence[int], densities: Array, kept: Array) -> list[HeldOut]:
     """Means of log densities (numbers, rows), with paired differences to the best of them.
 
     `kept` is how many factors of each number were alive.
@@ -471,7 +471,7 @@ def _number_lines(held_out: Sequence[HeldOut], weights: dict[int, float]) -> lis
     return lines
 
 
-def _answer_lines(found: HowMany) -> list[str]:
+def _answer_lines(found: FactorSelection) -> list[str]:
     answers = [
         ("evidence", found.n_factors),
         (f"more than {100 * MIN_SHARE:.0f} % of the variance each", found.n_large),

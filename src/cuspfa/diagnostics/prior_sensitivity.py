@@ -17,12 +17,12 @@ from cuspfa.data.moments import Moments
 from cuspfa.data.validate import check_table
 from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
 from cuspfa.inference.engine import ENGINES, default_prior
-from cuspfa.model.slabs import GaussianSlab, InverseGammaSlab, LearnedSlab
+from cuspfa.model.slabs import EmpiricalBayesSlab, GaussianSlab, InverseGammaSlab
 
-Slabs = GaussianSlab | InverseGammaSlab | LearnedSlab
+Slabs = GaussianSlab | InverseGammaSlab | EmpiricalBayesSlab
 
 
-class SensitivityRow(NamedTuple):
+class PriorSensitivityRow(NamedTuple):
     """One setting of the prior and what it leads to."""
 
     alpha: float
@@ -33,14 +33,14 @@ class SensitivityRow(NamedTuple):
     lower_bound: float
 
 
-def sensitivity(
+def prior_sensitivity(
     estimator: CuspFactorAnalysis,
     X: Any,
     *,
     alpha: Iterable[float] | None = None,
     spike: Iterable[float | None] | None = None,
     slab: Iterable[Slabs] | None = None,
-) -> list[SensitivityRow]:
+) -> list[PriorSensitivityRow]:
     """Fit under every combination of the given prior settings.
 
     Parameters
@@ -60,9 +60,9 @@ def sensitivity(
 
     Examples
     --------
-    >>> from cuspfa import CuspFactorAnalysis, datasets, sensitivity
+    >>> from cuspfa import CuspFactorAnalysis, datasets, prior_sensitivity
     >>> X = datasets.simulate(200, 10, 2, random_state=1).X
-    >>> [row.n_factors for row in sensitivity(CuspFactorAnalysis(), X, alpha=[1, 5, 20])]
+    >>> [row.n_factors for row in prior_sensitivity(CuspFactorAnalysis(), X, alpha=[1, 5, 20])]
     [2, 2, 2]
     """
     if not isinstance(estimator, CuspFactorAnalysis):
@@ -80,7 +80,10 @@ def sensitivity(
             raise must_be(name, "None or at least one value", given)
         values.append(chosen)
     # All settings are checked before the first fit.
-    priors = [replace(base, alpha=a, spike=s, slab=law) for a, s, law in product(*values)]
+    priors = [
+        replace(base, alpha=a, spike=s, slab=distribution)
+        for a, s, distribution in product(*values)
+    ]
     moments = _moments(X)
     if not estimator.standardize and estimator.prior is None:
         # With a prior given the data are taken as they are: put them on the scale of prior=None.
@@ -90,13 +93,13 @@ def sensitivity(
             cross = moments.cross_products / scale**2
             moments = Moments(moments.n, moments.mean / scale, cross, moments.names)
         else:
-            X = check_table(X, holes=True).rows / scale
+            X = check_table(X, allow_missing=True).rows / scale
     rows = []
     for prior in priors:
         model = clone(estimator).set_params(prior=prior)
         model = model.fit_moments(moments) if moments is not None else model.fit(X)
         rows.append(
-            SensitivityRow(
+            PriorSensitivityRow(
                 prior.alpha,
                 prior.spike,
                 prior.slab,
@@ -112,15 +115,15 @@ def _moments(X: Any) -> Moments | None:
     """One pass over the rows for all fits, where that is enough."""
     if isinstance(X, Moments):
         return X
-    table = check_table(X, holes=True)
+    table = check_table(X, allow_missing=True)
     wide = table.rows.shape[0] < table.rows.shape[1]
-    if table.has_holes or wide or issparse(table.rows):
+    if table.has_missing or wide or issparse(table.rows):
         return None
     return Moments.from_rows(table.rows, table.names)
 
 
 def _variances(X: Any) -> Array:
-    rows = check_table(X, holes=True).rows
+    rows = check_table(X, allow_missing=True).rows
     if issparse(rows):
         mean = np.asarray(rows.mean(axis=0)).ravel()
         squares = np.asarray(rows.multiply(rows).sum(axis=0)).ravel()

@@ -22,7 +22,7 @@ BLOCK = 4_000_000
 """Entries of simulated matrices that are held at once."""
 LARGEST_LOADING = np.sqrt(0.995)
 """Bound of a loading of the single factor, as in the R package psych (a uniqueness of 0.005)."""
-SETTLED, ROUGHLY = 1e-6, 1e-4
+CONVERGED_WITHIN, ROUGHLY = 1e-6, 1e-4
 """Change of a loading of the single factor at which it is found; noise needs fewer digits, for its
 quantiles over a hundred draws have two."""
 MAX_SWEEPS = 1000
@@ -52,8 +52,8 @@ def parallel_analysis(
 ) -> ParallelAnalysis:
     """Horn's parallel analysis: which eigenvalues are larger than noise would have them.
 
-    Correlation matrices of noise are drawn from their law, by the Bartlett decomposition of a
-    Wishart matrix, so that the number of rows costs nothing.
+    Correlation matrices of noise are drawn from their distribution, by the Bartlett decomposition
+    of a Wishart matrix, so that the number of rows costs nothing.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def parallel_analysis(
     sizes = [min(block, draws - start) for start in range(0, draws, block)]
     noise = np.concatenate([_eigenvalues(_noise(n, p, k, rng), kind, ROUGHLY) for k in sizes])
     reference = noise.mean(axis=0) if quantile is None else np.quantile(noise, quantile, axis=0)
-    observed = _eigenvalues(r[None], kind, SETTLED)[0]
+    observed = _eigenvalues(r[None], kind, CONVERGED_WITHIN)[0]
     beaten = observed > reference + ROUNDING
     return ParallelAnalysis(observed, reference, p if beaten.all() else int(np.argmin(beaten)))
 
@@ -144,13 +144,13 @@ def _single_factor(correlations: Array, settled: float) -> Array:
     loadings = np.sqrt(np.maximum(values[:, -1:] - 1.0, 0.0)) * vectors[:, :, -1]
     for _ in range(MAX_SWEEPS):
         before = loadings.copy()
-        energy = np.sum(loadings**2, axis=1)
+        squared_norm = np.sum(loadings**2, axis=1)
         for j in range(p):
-            rest = np.maximum(energy - loadings[:, j] ** 2, np.finfo(float).tiny)
+            rest = np.maximum(squared_norm - loadings[:, j] ** 2, np.finfo(float).tiny)
             best = np.einsum("bi,bi->b", others[j], loadings) / rest
             np.clip(best, -LARGEST_LOADING, LARGEST_LOADING, out=best)
             loadings[:, j] = best
-            energy = rest + best**2
+            squared_norm = rest + best**2
         if np.max(np.abs(loadings - before)) < settled:
             break
     return np.asarray(loadings)
@@ -257,10 +257,10 @@ class FactorMatch(NamedTuple):
     turned, after the turn."""
 
 
-def match_factors(loadings_a: Any, loadings_b: Any, *, turn: bool = True) -> FactorMatch:
+def match_factors(loadings_a: Any, loadings_b: Any, *, procrustes: bool = True) -> FactorMatch:
     """Pair the factors of two solutions, each with at most one of the other's.
 
-    With `turn` the solution with more factors, or else the second, is rotated orthogonally
+    With `procrustes` the solution with more factors, or else the second, is rotated orthogonally
     towards the other (Procrustes), since a rotation changes no model. Then the pairs are chosen
     for the largest sum of absolute congruences, and signs are made to agree. There are as many
     pairs as the smaller solution has factors, in its order; what is left over of the larger one
@@ -273,7 +273,7 @@ def match_factors(loadings_a: Any, loadings_b: Any, *, turn: bool = True) -> Fac
     ----------
     loadings_a, loadings_b : array (p, A) and (p, B)
         Loadings of uncorrelated factors, of the same variables.
-    turn : bool, default=True
+    procrustes : bool, default=True
         False to compare the columns as they are.
 
     Returns
@@ -288,16 +288,16 @@ def match_factors(loadings_a: Any, loadings_b: Any, *, turn: bool = True) -> Fac
     >>> rotation = np.array([[0.6, 0.8], [-0.8, 0.6]])
     >>> match_factors(a, a @ rotation).congruence.round(6)
     array([1., 1.])
-    >>> match_factors(a, -a[:, ::-1], turn=False).columns
+    >>> match_factors(a, -a[:, ::-1], procrustes=False).columns
     array([[0, 1],
            [1, 0]])
     """
     a, b = _two_loadings(loadings_a, loadings_b)
-    if not isinstance(turn, (bool, np.bool_)):
-        raise must_be("turn", "True or False", turn)
+    if not isinstance(procrustes, (bool, np.bool_)):
+        raise must_be("procrustes", "True or False", procrustes)
     swapped = a.shape[1] > b.shape[1]
     target, other = (b, a) if swapped else (a, b)
-    if turn:
+    if procrustes:
         other = _procrustes(other, target)
     cosines = _cosines(target, other)
     rows, columns = linear_sum_assignment(-np.abs(cosines))

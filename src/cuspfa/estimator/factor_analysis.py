@@ -19,8 +19,8 @@ from cuspfa._utils.warn import warn
 from cuspfa.data.complete import Prepared, prepare_moments, prepare_rows
 from cuspfa.data.moments import Moments
 from cuspfa.data.names import text_names
-from cuspfa.data.out_of_core.load import bring, find_away
-from cuspfa.data.screening.near_constant import nearly_constant
+from cuspfa.data.out_of_core.load import find_out_of_core, load_data
+from cuspfa.data.screening.near_constant import near_constant
 from cuspfa.data.validate import check_table, left_out
 from cuspfa.errors import DataError
 from cuspfa.estimator import fit_warnings
@@ -29,7 +29,12 @@ from cuspfa.estimator.repr_html import with_result
 from cuspfa.inference.engine import ENGINES, Method, default_prior, infer
 from cuspfa.inference.gibbs.settings import Gibbs
 from cuspfa.inference.variational.settings import Variational
-from cuspfa.missing.source import HoleSource, never_together, prepare_holes, single_values
+from cuspfa.missing.source import (
+    MissingDataSource,
+    never_co_observed,
+    prepare_incomplete,
+    single_values,
+)
 from cuspfa.model.prior import CuspPrior
 from cuspfa.posterior.sampled import SampledPosterior
 from cuspfa.posterior.variational import VariationalPosterior
@@ -88,7 +93,7 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
         evidence_error, tied (might another set of draws have chosen this number?), weight,
         n_iter, status. The weights of a sampler are probabilities.
     trace_ : ndarray (n_iter_,)
-        The bound after each of the last run's cycles; of a sampler the log-likelihood of each
+        The bound after each of the last run's iterations; of a sampler the log-likelihood of each
         draw, chain after chain.
     components_ : ndarray (n_factors_, p)
         Posterior mean loadings in the user's units; `components_.T @ factor_correlations_ @
@@ -198,7 +203,7 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
         n_jobs : int or None
             Processes for the random starts.
         callback : callable or None
-            Told of progress after each cycle or sweep.
+            Told of progress after each iteration or sweep.
 
         Returns
         -------
@@ -224,9 +229,9 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
                 n_chains=1,
                 burn_in=5000,
                 thin=5,
-                turn_every=0,
+                scale_rotation_every=0,
                 init="random",
-                mean="plugged-in",
+                mean="plug-in",
                 callback=callback,
             )
             return cls(
@@ -240,9 +245,9 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
             method=Variational(
                 tol=0.05,
                 init="spectral" if search else "random",
-                score="bound",
+                criterion="bound",
                 n_init=20,
-                mean="plugged-in",
+                mean="plug-in",
                 callback=callback,
             ),
             prior=CuspPrior.variational_paper(),
@@ -287,11 +292,11 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
             raise must_be(
                 "posterior", "the posterior_ of a fit, or what cuspfa.load has read", posterior
             )
-        if posterior.record is None:
+        if posterior.fit_info is None:
             raise must_be("posterior", "of a fit, with its record", "one without")
-        known = posterior.origin.parameters if posterior.origin is not None else {}
-        model = cls(method=posterior.record.method, rotation=posterior.rotation, **known)
-        usual = default_prior(ENGINES[posterior.record.method]())
+        known = posterior.provenance.parameters if posterior.provenance is not None else {}
+        model = cls(method=posterior.fit_info.method, rotation=posterior.rotation, **known)
+        usual = default_prior(ENGINES[posterior.fit_info.method]())
         fewest = float(posterior.column_counts.min())  # less one, where means are unknown
         if posterior.prior not in (usual, usual.for_counts(fewest), usual.for_counts(fewest - 1)):
             model.prior = posterior.prior
@@ -305,12 +310,12 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame (n, p), path, iterator, Stream or Dask collection
+        X : array, sparse matrix or data frame (n, p), path, iterator, RowStream or Dask collection
             Numeric data, rows are observations. NaN, null or masked values of dense data are
             missing: they are neither filled nor dropped, and taken as missing at random; a row
             without any value is left out, with a warning. Infinity is an error. Files and
             folders (Parquet, Feather, CSV, TSV, npy, Zarr, h5ad) and iterators are read block by
-            block, with memory for a block and p×p numbers; `Stream` has the settings.
+            block, with memory for a block and p×p numbers; `RowStream` has the settings.
             `dask.array` and `dask.dataframe` are summed up, or held, where they are.
         y : ignored
             For scikit-learn's pipelines.
@@ -357,25 +362,25 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
     def _fit_rows(self, X: Any, names: list[str] | None = None) -> Self:
         """`names` are for a matrix that has its names beside it, as in `fit_anndata`."""
         method, scaling = self._check_parameters()
-        view, empty, remark = find_away(X), 0, None
+        view, empty, remark = find_out_of_core(X), 0, None
         if view is not None:
             self._check_n_factors(view.n_columns, method)
-            brought = bring(view, scaling=scaling, flat_mean=method.mean == "flat")
+            brought = load_data(view, scaling=scaling, flat_mean=method.mean == "flat")
             if brought.prepared is not None:
                 return self._fit(brought.prepared, method, brought.names, brought.concern)
             X, names = brought.rows, brought.names
             remark, empty = brought.concern, brought.empty
-        table = check_table(X, names, holes=True)
+        table = check_table(X, names, allow_missing=True)
         self._check_n_factors(table.rows.shape[1], method)
         flat = method.mean == "flat"
-        if table.has_holes:
+        if table.has_missing:
             if not flat:
                 raise DataError(
-                    "X has missing values, and mean='plugged-in' would take the means of what was "
+                    "X has missing values, and mean='plug-in' would take the means of what was "
                     "observed as known, which is biased. Use "
                     f"{type(method).__name__}(mean='flat'), or rows without missing values."
                 )
-            prepared = prepare_holes(table.rows, scaling=scaling, flat_mean=flat)
+            prepared = prepare_incomplete(table.rows, scaling=scaling, flat_mean=flat)
             if isinstance(method, Variational):
                 self._say_before(prepared)
         else:
@@ -383,18 +388,18 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
         concerns = (
             remark,
             left_out(empty + len(table.empty), prepared.n),
-            nearly_constant(table),
-            never_together(prepared.source, table.labels),
+            near_constant(table),
+            never_co_observed(prepared.source, table.labels),
             single_values(prepared.source),
         )
         concern = " ".join(filter(None, concerns)) or None
         return self._fit(prepared, method, table.names, concern)
 
     def _say_before(self, prepared: Prepared) -> None:
-        assert isinstance(prepared.source, HoleSource)
+        assert isinstance(prepared.source, MissingDataSource)
         size = (len(prepared.source.data.rows), len(prepared.source.data.patterns))
         number = None if isinstance(self.n_factors, str) else int(self.n_factors)
-        said = fit_warnings.before_holes(*size, prepared.source.p, number)
+        said = fit_warnings.cost_of_incomplete(*size, prepared.source.p, number)
         if said is not None:
             warn(said)
 
@@ -492,25 +497,25 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
 
     def _store(self, posterior: VariationalPosterior | SampledPosterior) -> None:
         """All attributes together, and last, so that a fit that fails leaves the old ones."""
-        record, names = posterior.record, posterior.names
-        assert record is not None
-        solution = posterior.solution
+        fit_info, names = posterior.fit_info, posterior.names
+        assert fit_info is not None
+        rotated_solution = posterior.rotated_solution
 
         self.posterior_ = posterior
-        self.lower_bound_ = record.lower_bound
-        self.search_ = record.search
-        self.trace_ = record.trace
-        self.status_ = record.status
-        self.converged_ = record.converged
-        self.n_iter_ = record.n_iter
+        self.lower_bound_ = fit_info.lower_bound
+        self.search_ = fit_info.search
+        self.trace_ = fit_info.trace
+        self.status_ = fit_info.status
+        self.converged_ = fit_info.converged
+        self.n_iter_ = fit_info.n_iter
         self.expected_active_factors_ = posterior.expected_active_factors
         self.n_factors_ = posterior.n_active
         self.mean_ = posterior.mean
         self.noise_variance_ = posterior.noise_variance
-        self.loadings_ = solution.loadings
-        self.factor_correlations_ = solution.correlations
-        self.structure_ = solution.structure
-        self.rotation_matrix_ = solution.matrix
+        self.loadings_ = rotated_solution.loadings
+        self.factor_correlations_ = rotated_solution.correlations
+        self.structure_ = rotated_solution.structure
+        self.rotation_matrix_ = rotated_solution.matrix
         self.components_ = posterior.components
         self.n_features_in_ = len(posterior.center)
         if names is not None:

@@ -16,7 +16,7 @@ from cuspfa.inference.gibbs.settings import Gibbs
 from cuspfa.inference.variational.run import Status
 from cuspfa.inference.variational.settings import MOST_FACTORS, Variational
 from cuspfa.model.prior import CuspPrior
-from cuspfa.posterior.provenance import FACTORS, SEED, STANDARDISED, Origin, versions
+from cuspfa.posterior.provenance import FACTORS, SEED, STANDARDISED, Provenance, versions
 from cuspfa.reporting.summary import DEAD
 from cuspfa.rotation.gpa import as_rotation
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from cuspfa.inference.engine import Outcome
 
 LONG, SPEED = 60.0, 2e9
-"""Seconds from which on a fit to data with holes is worth a word before it begins, and the
+"""Seconds from which on a fit to incomplete data is worth a word before it begins, and the
 multiplications a second that they are reckoned by."""
-CYCLES = (40, 300)
-"""Cycles of a fit, with the number of factors given and not."""
+ITERATIONS = (40, 300)
+"""Iterations of a fit, with the number of factors given and not."""
 PUBLIC = (
-    *("CuspFactorAnalysis", "CuspPrior", "GaussianSlab", "InverseGammaSlab", "LearnedSlab"),
+    *("CuspFactorAnalysis", "CuspPrior", "GaussianSlab", "InverseGammaSlab", "EmpiricalBayesSlab"),
     *("Gibbs", "Rotation", "Variational"),
 )
 """Names that settings of a model are written with."""
@@ -56,8 +56,8 @@ def tell(
     """
     if n_factors is not None:
         number = _given(model, prior, n_factors)
-    elif outcome.crowded:
-        number = _crowded(model, method)
+    elif outcome.at_ledermann_bound:
+        number = _at_ledermann_bound(model, method)
     else:
         number = _found(model, method, outcome)
     ending = None
@@ -65,12 +65,12 @@ def tell(
         rise = outcome.rise if n_factors is None else None
         ending = _ending(model.status_, method, rise)
     parts = [part for part in (concern, number, ending) if part is not None]
-    model.posterior_ = replace(model.posterior_, origin=_origin(model, parts))
+    model.posterior_ = replace(model.posterior_, provenance=_provenance(model, parts))
     if parts:
         warn(" ".join(parts), CuspWarning if ending is None else ConvergenceWarning)
 
 
-def _origin(model: CuspFactorAnalysis, warnings: list[str]) -> Origin:
+def _provenance(model: CuspFactorAnalysis, warnings: list[str]) -> Provenance:
     """How the model was set, in words and as Python."""
     shown = clone(model, safe=False)
     if getattr(shown.method, "callback", None) is not None:
@@ -83,7 +83,7 @@ def _origin(model: CuspFactorAnalysis, warnings: list[str]) -> Origin:
         shown.set_params(random_state=None)
     rotation = as_rotation(model.rotation)
     made = shown.__repr__(N_CHAR_MAX=MOST_TEXT)
-    return Origin(
+    return Provenance(
         data="",
         remarks=[],
         settings=[
@@ -111,29 +111,30 @@ def _names(code: str) -> list[str]:
     return sorted(name for name in PUBLIC if f"{name}(" in code)
 
 
-def before_holes(rows: int, patterns: int, columns: int, n_factors: int | None) -> str | None:
-    """What a fit to data with holes will take, if that is long; to be said before it begins."""
+def cost_of_incomplete(rows: int, patterns: int, columns: int, n_factors: int | None) -> str | None:
+    """What a fit to incomplete data will take, if that is long; to be said before it begins."""
     k = 10 if n_factors is None else n_factors
     each = ((rows * k + patterns * k**2 / 2) * columns + 3.0 * patterns * k**3) / SPEED
-    total = each * CYCLES[n_factors is None]
+    total = each * ITERATIONS[n_factors is None]
     if total < LONG:
         return None
     advice = "n_factors given takes a tenth of it; " if n_factors is None else ""
     return (
         f"With missing values in {columns} columns and {patterns} different patterns of them this "
-        f"fit takes about {each:.1g} s a cycle and {max(total / 60, 1):.0f} minutes in all. "
+        f"fit takes about {each:.1g} s an iteration and {max(total / 60, 1):.0f} minutes in all. "
         f"{advice}method=Variational(callback=print) shows how it goes on."
     )
 
 
 def _found(model: CuspFactorAnalysis, method: Variational | Gibbs, outcome: Outcome) -> str | None:
     if isinstance(method, Gibbs):
-        most = method.n_terms
+        most = method.max_columns
         if most is None or most > model.n_features_in_ or model.n_factors_ < most - 1:
             return None
         return (
-            f"As many factors were found as n_terms={most} columns allow, and more may be there. "
-            f"Raise n_terms: {_with(method, n_terms=2 * most)}, or leave it None."
+            f"As many factors were found as max_columns={most} columns allow, and more may be "
+            f"there. "
+            f"Raise max_columns: {_with(method, max_columns=2 * most)}, or leave it None."
         )
     most = outcome.limit
     if not most:
@@ -174,7 +175,7 @@ def _with(method: Variational | Gibbs, **settings: float) -> str:
     return f"method={clone(method).set_params(callback=None, **settings)!r}"
 
 
-def _crowded(model: CuspFactorAnalysis, method: Variational | Gibbs) -> str:
+def _at_ledermann_bound(model: CuspFactorAnalysis, method: Variational | Gibbs) -> str:
     k, p = model.n_factors_, model.n_features_in_
     return (
         f"{k} factor(s) leave correlation unexplained, but no more than {k} can be told apart by "
@@ -226,7 +227,7 @@ def _ending(status: str, method: Variational | Gibbs, rise: float | None = None)
     if status != Status.MAX_ITER.value:
         return f"{status.capitalize()}."
     return (
-        f"Not converged: the fit stopped at max_iter={method.max_iter} cycles. To go on, raise "
+        f"Not converged: the fit stopped at max_iter={method.max_iter} iterations. To go on, raise "
         f"max_iter: {_with(method, max_iter=2 * method.max_iter)}; or be content with less, "
         f"by a tol above {method.tol:g}."
     )

@@ -16,7 +16,7 @@ from cuspfa._utils.optional import needed
 from cuspfa._utils.warn import warn
 from cuspfa.data.names import check_same_names, check_same_width
 from cuspfa.data.out_of_core.readers import names_columns
-from cuspfa.data.out_of_core.stream import Stream
+from cuspfa.data.out_of_core.stream import RowStream
 from cuspfa.data.tables.text_format import made_up_names, not_a_formula
 from cuspfa.errors import InputError
 from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
@@ -26,7 +26,7 @@ WHAT = ("transform", "score_samples", "impute")
 SUFFIXES = (".parquet", ".pq", ".csv", ".tsv")
 
 
-def write_rows(model: CuspFactorAnalysis, what: str, data: Any, path: Any) -> int:
+def predict_to_file(model: CuspFactorAnalysis, what: str, data: Any, path: Any) -> int:
     """What a fitted model says of each row, block by block, into a file.
 
     The file is whole or not there at all: until the last row is written it has another name, and
@@ -37,7 +37,7 @@ def write_rows(model: CuspFactorAnalysis, what: str, data: Any, path: Any) -> in
     model : CuspFactorAnalysis
         Fitted.
     what : {"transform", "score_samples", "impute"}
-        Scores, log densities, or rows with their holes filled by expected values.
+        Scores, log densities, or rows with their missing values filled by expected values.
     data : path, array on disk, iterator of batches or Stream
         Rows with the columns of the fit; other columns of files are left alone. Missing values
         may be there.
@@ -56,12 +56,13 @@ def write_rows(model: CuspFactorAnalysis, what: str, data: Any, path: Any) -> in
     >>> import tempfile
     >>> from pathlib import Path
     >>> import numpy as np
-    >>> from cuspfa import CuspFactorAnalysis, datasets, write_rows
+    >>> from cuspfa import CuspFactorAnalysis, datasets, predict_to_file
     >>> X = datasets.simulate(2000, 10, 2, random_state=1).X
     >>> model = CuspFactorAnalysis(n_factors=2).fit(X)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     np.save(Path(folder) / "rows.npy", X)
-    ...     write_rows(model, "transform", Path(folder) / "rows.npy", Path(folder) / "s.parquet")
+    ...     rows, scores = Path(folder) / "rows.npy", Path(folder) / "scores.parquet"
+    ...     predict_to_file(model, "transform", rows, scores)
     2000
     """
     return write_blocks(model, what, data, path).rows
@@ -78,7 +79,7 @@ class Written(NamedTuple):
 
 
 def write_blocks(model: CuspFactorAnalysis, what: str, data: Any, path: Any) -> Written:
-    """What `write_rows` does, with more to tell of it."""
+    """What `predict_to_file` does, with more to tell of it."""
     if not isinstance(model, CuspFactorAnalysis):
         raise must_be("model", "a CuspFactorAnalysis", type(model).__name__)
     check_is_fitted(model)
@@ -96,15 +97,15 @@ def write_blocks(model: CuspFactorAnalysis, what: str, data: Any, path: Any) -> 
         warn(stream.reader.remark)
     call, counts = getattr(model, what), np.zeros(3, dtype=int)
     with replacing(target) as temporary, _writer(temporary, target.suffix, names) as write:
-        for block in stream.blocks(holes=True):
+        for block in stream.blocks(allow_missing=True):
             found = np.asarray(call(_named(block.rows, stream.names)), dtype=float)
             write(found.reshape(len(found), -1))
-            holes = np.isnan(block.rows)
-            counts += [len(found), holes.any(axis=1).sum(), holes.all(axis=1).sum()]
+            lacking = np.isnan(block.rows)
+            counts += [len(found), lacking.any(axis=1).sum(), lacking.all(axis=1).sum()]
     return Written(*counts.tolist())
 
 
-def _target(path: Any, stream: Stream) -> Path:
+def _target(path: Any, stream: RowStream) -> Path:
     target = as_path(path)
     if target.suffix.lower() not in SUFFIXES:
         raise must_be("path", f"a name that ends in {', '.join(SUFFIXES)}", str(target))
@@ -114,15 +115,15 @@ def _target(path: Any, stream: Stream) -> Path:
     return target
 
 
-def _stream(model: CuspFactorAnalysis, data: Any) -> Stream:
+def _stream(model: CuspFactorAnalysis, data: Any) -> RowStream:
     """With the columns of the fit, in their order."""
     fitted = model._names()
-    if isinstance(data, Stream):
+    if isinstance(data, RowStream):
         stream = data
     elif fitted is not None and names_columns(data):
-        stream = Stream(data, columns=fitted)
+        stream = RowStream(data, columns=fitted)
     else:
-        stream = Stream(data)
+        stream = RowStream(data)
     own = type(model).__name__
     check_same_names(own, fitted, stream.names)
     check_same_width(own, model.n_features_in_, stream.n_columns)

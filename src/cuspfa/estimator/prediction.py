@@ -1,4 +1,4 @@
-"""What a fitted model says of new rows, and of the law they come from."""
+"""What a fitted model says of new rows, and of the distribution they come from."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from cuspfa.posterior.predictive import MarginalGaussian
 
 
 class FactorScores(NamedTuple):
-    """Normal law of each row's scores."""
+    """Normal distribution of each row's scores."""
 
     mean: Array
     """(n, K) E[η_i | y_i]."""
@@ -87,12 +87,12 @@ class NewRows(TransformerMixin):  # type: ignore[misc]
         >>> scores.mean.shape, scores.covariance.shape
         ((200, 2), (2, 2))
         """
-        table, law = self._new_rows(X), self._marginal()
-        with one_blas_thread(law.components.size):
-            if table.has_holes:
-                observed = ObservedRows(law, table.rows)
+        table, distribution = self._new_rows(X), self._marginal()
+        with one_blas_thread(distribution.components.size):
+            if table.has_missing:
+                observed = ObservedRows(distribution, table.rows)
                 return FactorScores(observed.scores(), observed.score_covariances())
-            return FactorScores(law.scores(table.rows), law.score_covariance)
+            return FactorScores(distribution.scores(table.rows), distribution.score_covariance)
 
     def inverse_transform(self, X: Any) -> Array:
         """Rows as the factors alone would have them: mean_ + scores @ components_.
@@ -124,18 +124,18 @@ class NewRows(TransformerMixin):  # type: ignore[misc]
         ----------
         X : array, sparse matrix or data frame (n, p)
             Rows with the columns of the fit. Of a row with missing values it is the density of
-            those it has, so that rows with different holes are not to be compared.
+            those it has, so that rows with different missing values are not to be compared.
 
         Returns
         -------
         ndarray (n,)
             −inf for a row with values too large to be squared.
         """
-        table, law = self._new_rows(X), self._marginal()
-        with one_blas_thread(law.components.size):
-            if table.has_holes:
-                return ObservedRows(law, table.rows).log_density()
-            return law.log_density(table.rows)
+        table, distribution = self._new_rows(X), self._marginal()
+        with one_blas_thread(distribution.components.size):
+            if table.has_missing:
+                return ObservedRows(distribution, table.rows).log_density()
+            return distribution.log_density(table.rows)
 
     def impute(
         self,
@@ -158,9 +158,9 @@ class NewRows(TransformerMixin):  # type: ignore[misc]
             values that are there.
         n_draws : int or None, default=None
             None fills in expected values: best for prediction, but too regular to be analysed as
-            if they were data. A number gives so many tables with values drawn from their law, each
-            with loadings, noise and means drawn from the posterior: analyse each and pool by
-            Rubin's rules.
+            if they were data. A number gives so many tables with values drawn from their
+            distribution, each with loadings, noise and means drawn from the posterior: analyse each
+            and pool by Rubin's rules.
         random_state : None, int, numpy.random.Generator or numpy.random.RandomState
             Seed of the draws.
 
@@ -183,15 +183,15 @@ class NewRows(TransformerMixin):  # type: ignore[misc]
         """
         if not isinstance(return_std, (bool, np.bool_)):
             raise must_be("return_std", "True or False", return_std)
-        table, law = self._new_rows(X), self._marginal()
+        table, distribution = self._new_rows(X), self._marginal()
         if issparse(table.rows):
             raise DataError(
                 "X must be dense: in a sparse matrix what is left out is zero, not missing. Pass "
                 "X.toarray(), with NaN where values are missing."
             )
         rows = np.asarray(table.rows, dtype=float)
-        with one_blas_thread(law.components.size):
-            observed = ObservedRows(law, rows) if len(rows) else None
+        with one_blas_thread(distribution.components.size):
+            observed = ObservedRows(distribution, rows) if len(rows) else None
             if n_draws is None:
                 filled = rows.copy() if observed is None else observed.filled()
                 if not return_std:
@@ -296,24 +296,24 @@ class NewRows(TransformerMixin):  # type: ignore[misc]
         )
 
     def _filled(self, rows: Array) -> Array:
-        """Rows of the fit with their holes drawn once, the same every time."""
+        """Rows of the fit with their missing values drawn once, the same every time."""
         rng = np.random.default_rng(0)
         draws = self.posterior_.draw(1, random_state=rng)
         means = self.posterior_.draw_means(draws, rng)
         return next(ObservedRows(self._marginal(), rows).draw(draws, means, rng))
 
     def _scores(self, table: Table) -> Array:
-        law = self._marginal()
-        with one_blas_thread(law.components.size):
-            if table.has_holes:
-                return ObservedRows(law, table.rows).scores()
-            return law.scores(table.rows)
+        distribution = self._marginal()
+        with one_blas_thread(distribution.components.size):
+            if table.has_missing:
+                return ObservedRows(distribution, table.rows).scores()
+            return distribution.scores(table.rows)
 
     def _new_rows(self, X: Any) -> Table:
         check_is_fitted(self)
         own = type(self).__name__
         check_same_names(own, self._names(), column_names(X))
-        table = check_rows(X, holes=True)
+        table = check_rows(X, allow_missing=True)
         check_same_width(own, self.n_features_in_, table.rows.shape[1])
         return table
 

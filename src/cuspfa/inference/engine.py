@@ -17,7 +17,7 @@ from cuspfa.inference.gibbs.settings import Gibbs, GibbsStart
 from cuspfa.inference.gibbs.settings import default_prior as gibbs_prior
 from cuspfa.inference.variational import result as variational
 from cuspfa.inference.variational.settings import Variational
-from cuspfa.missing.source import HoleSource
+from cuspfa.missing.source import MissingDataSource
 from cuspfa.model.prior import CuspPrior
 from cuspfa.posterior.sampled import SampledPosterior
 from cuspfa.posterior.variational import VariationalPosterior
@@ -38,7 +38,7 @@ class Outcome(NamedTuple):
 
     posterior: VariationalPosterior | SampledPosterior
     interrupted: bool
-    crowded: bool = False
+    at_ledermann_bound: bool = False
     """Are there more factors than the columns can tell apart?"""
     limit: int | None = None
     """The most factors that were looked for, if so many were found."""
@@ -62,7 +62,7 @@ def infer(
         if isinstance(method, Variational):
             fit = method.infer(source, prior, n_factors=n_factors, rng=rng, n_jobs=n_jobs)
             posterior = variational.posterior_of(fit, prepared, prior, names)
-            return Outcome(posterior, fit.interrupted, fit.crowded, fit.limit, fit.rise)
+            return Outcome(posterior, fit.interrupted, fit.at_ledermann_bound, fit.limit, fit.rise)
         method.check_possible(prior)
         start, sampler = None, method
         if method.init == "variational":
@@ -86,14 +86,16 @@ def _start(
     rng: np.random.Generator,
     seconds: float | None,
 ) -> GibbsStart:
-    """The law of the factors that a variational fit with the same slab finds, spike at zero."""
-    found = Variational(score="collapsed", max_time=seconds).infer(
+    """The distribution of the factors that a variational fit with the same slab finds, spike at
+    zero.
+    """
+    found = Variational(criterion="collapsed", max_time=seconds).infer(
         prepared.source, replace(prior, spike=None), n_factors=n_factors, rng=rng
     )
     if found.interrupted:
         raise KeyboardInterrupt
     state = found.best.state
     location = None
-    if isinstance(prepared.source, HoleSource):
+    if isinstance(prepared.source, MissingDataSource):
         location = state.scores.location(state.loadings)
     return GibbsStart(state.loadings, state.noise, location)

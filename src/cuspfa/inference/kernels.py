@@ -7,7 +7,8 @@ moments, a Wishart draw.
 
 Scores and loadings hold each other fast: given the scores the scale of Λ is known to 1/√(np), yet
 a posteriori only to 1/√n. `turn` frees them: it moves along η → Rη, Λ → ΛR^{-1}, which the data
-do not see, one elementary R after the other, each drawn from its exact law (Liu & Sabatti, 2000).
+do not see, one elementary R after the other, each drawn from its exact distribution (Liu & Sabatti,
+2000).
 
 Many chains move together: arrays are (p, B, K), one chain for each of the B, so that the products
 with the data are one large matrix product.
@@ -21,7 +22,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from cuspfa._typing import Array, BoolArray, Indices
-from cuspfa.inference.updates import LoadingsLaw, Noise
+from cuspfa.inference.updates import LoadingsDistribution, Noise
 from cuspfa.model.prior import CuspPrior
 from cuspfa.model.slabs import InverseGammaSlab, Slab
 
@@ -46,7 +47,9 @@ class Statistics(Protocol):
 
 
 class Scales(NamedTuple):
-    """Variances θ_h of the columns of Λ, and a, b of their inverse gamma law if they have one."""
+    """Variances θ_h of the columns of Λ, and a, b of their inverse gamma distribution if they have
+    one.
+    """
 
     variances: Array
     """(B, K)"""
@@ -55,8 +58,8 @@ class Scales(NamedTuple):
     rate: Array | None
     """(B,) b."""
     free: BoolArray | None = None
-    """(B, K) which of the columns have that law; None: all. The variances of the others are given,
-    and a variance of zero marks a column that is not there."""
+    """(B, K) which of the columns have that distribution; None: all. The variances of the others
+    are given, and a variance of zero marks a column that is not there."""
 
     def only(self, columns: Indices) -> Scales:
         """Those of some columns."""
@@ -84,14 +87,14 @@ class Chains(NamedTuple):
 
 
 def begin_at(
-    loadings: LoadingsLaw, noise: Noise, slab: Slab, size: int, rng: np.random.Generator
+    loadings: LoadingsDistribution, noise: Noise, slab: Slab, size: int, rng: np.random.Generator
 ) -> Chains:
     """Chains that begin at draws from q."""
     p = len(noise.rate)
     z = flip(rng.standard_normal((p, size, loadings.directions)))
     drawn = np.ascontiguousarray(flip(loadings.deviations(z) + loadings.mean))
     gamma = rng.standard_gamma(noise.shape[:, None], size=(p, size))
-    scales = first_scales(energies(gram(drawn)), slab, p, rng)
+    scales = first_scales(squared_norms(gram(drawn)), slab, p, rng)
     return Chains(drawn, noise.rate[:, None] / gamma, scales)
 
 
@@ -102,7 +105,7 @@ def sweep(
     every = np.arange(chains.loadings.shape[2])
     chains = rotate_loadings(chains, every, rng)
     p = len(chains.noise)
-    scales = draw_scales(energies(gram(chains.loadings)), chains.scales, slab, p, rng)
+    scales = draw_scales(squared_norms(gram(chains.loadings)), chains.scales, slab, p, rng)
     return draw_given_scales(chains._replace(scales=scales), every, data, prior, rng)
 
 
@@ -126,20 +129,22 @@ def draw_given_scales(
     scales = chains.scales
     scores = draw_scores(chains.loadings, chains.noise, data, rng)
     if len(moved):
-        _, scores, scales = turn_scores(chains, scores, moved, data.n, rng)
+        _, scores, scales = scale_rotate_scores(chains, scores, moved, data.n, rng)
     loadings = draw_loadings(scales.variances, chains.noise, scores, rng)
     noise = draw_noise(loadings, scores, data.squares[:, None], data.n, prior, rng)
     return Chains(loadings, noise, scales)
 
 
-def turn_scores(
+def scale_rotate_scores(
     chains: Chains, scores: Scores, moved: Indices, n: float, rng: np.random.Generator
 ) -> tuple[Array, Scores, Scales]:
     """R (B, K, K), scores and scales after `turn` of these columns."""
     p, size, k = chains.loadings.shape
     block = np.ix_(np.arange(size), moved, moved)
     part = gram(chains.loadings[:, :, moved])
-    own, _, after = turn(part, scores.second[block], chains.scales.only(moved), n, p, rng)
+    own, _, after = scale_rotation_move(
+        part, scores.second[block], chains.scales.only(moved), n, p, rng
+    )
     root = np.zeros((size, k, k))
     root[:, np.arange(k), np.arange(k)] = 1.0
     root[block] = own
@@ -210,7 +215,7 @@ def draw_scores(
     return Scores(cross, second)
 
 
-def turn(
+def scale_rotation_move(
     columns: Array,
     second: Array,
     scales: Scales,
@@ -225,8 +230,9 @@ def turn(
         −½(M_kk + C_hh/θ_k) x² + (C_kh/θ_k − M_kh) x
 
     is the log density of x: normal. Scales η_h → √u η_h, λ_h → λ_h/√u and, where θ_h is unknown,
-    θ_h → θ_h/u, for which the law of u is Gamma(n/2 + a, M_hh/2 + b/θ_h); where θ_h is given it
-    is the generalised inverse Gaussian law u^{(n−p)/2−1} exp{−½(uM_hh + C_hh/(θ_h u))}.
+    θ_h → θ_h/u, for which the distribution of u is Gamma(n/2 + a, M_hh/2 + b/θ_h); where θ_h is
+    given it is the generalised inverse Gaussian distribution u^{(n−p)/2−1} exp{−½(uM_hh + C_hh/(θ_h
+    u))}.
     """
     k = second.shape[1]
     # Chains last: a row of these is contiguous.
@@ -251,7 +257,7 @@ def turn(
             c[other] -= x * c[h]
             c[:, other] -= x * c[:, h]
             root[h] += x * root[other]
-        u = _draw_stretch(m[h, h], c[h, h], theta[h], h, scales, n, p, rng)
+        u = _draw_px_scale(m[h, h], c[h, h], theta[h], h, scales, n, p, rng)
         if not whole:
             u = np.where(there[h], u, 1.0)
         if scales.shape is not None:
@@ -267,9 +273,9 @@ def turn(
     return root.transpose(back), m.transpose(back), scales._replace(variances=theta.T)
 
 
-def _draw_stretch(
+def _draw_px_scale(
     scores: Array,
-    energy: Array,
+    squared_norm: Array,
     theta: Array,
     h: int,
     scales: Scales,
@@ -281,8 +287,8 @@ def _draw_stretch(
     a, b, free = scales.shape, scales.rate, None if scales.free is None else scales.free[:, h]
     given = None
     if a is None or b is None or (free is not None and not free.all()):
-        # A column that is not there has no energy; any law will do for it.
-        safe = np.maximum(energy / theta, np.finfo(float).tiny)
+        # A column that is not there has no energy; any distribution will do for it.
+        safe = np.maximum(squared_norm / theta, np.finfo(float).tiny)
         given = _generalised_inverse_gaussian((n - p) / 2, scores, safe, rng)
     if a is None or b is None:
         assert given is not None
@@ -336,7 +342,7 @@ def log_likelihood(loadings: Array, noise: Array, data: Statistics) -> Array:
 
 
 def draw_scales(
-    energy: Array,
+    squared_norm: Array,
     scales: Scales,
     slab: Slab,
     p: int,
@@ -348,16 +354,16 @@ def draw_scales(
         return scales
     a, b, free = scales.shape, scales.rate, scales.free
     if isinstance(slab, InverseGammaSlab) and slab.pooled:
-        a, b = _draw_pooled(a, b, energy, slab, p, rng, steps, free)
-    gamma = rng.standard_gamma((a + p / 2)[:, None], size=energy.shape)
-    drawn = (b[:, None] + energy / 2) / gamma
+        a, b = _draw_pooled(a, b, squared_norm, slab, p, rng, steps, free)
+    gamma = rng.standard_gamma((a + p / 2)[:, None], size=squared_norm.shape)
+    drawn = (b[:, None] + squared_norm / 2) / gamma
     return Scales(drawn if free is None else np.where(free, drawn, scales.variances), a, b, free)
 
 
 def _draw_pooled(
     a: Array,
     b: Array,
-    energy: Array,
+    squared_norm: Array,
     slab: InverseGammaSlab,
     p: int,
     rng: np.random.Generator,
@@ -366,28 +372,29 @@ def _draw_pooled(
 ) -> tuple[Array, Array]:
     """Metropolis steps of many sizes for (log a, log b), with θ integrated out."""
     u, w = np.log(a), np.log(b)
-    here = slab.pooled_log_density(u, w, energy, p, free)
+    here = slab.pooled_log_density(u, w, squared_norm, p, free)
     for _ in range(steps):
         size = np.exp(rng.uniform(-2.5, 0.7, size=len(u)))
         along, apart = size * rng.standard_normal((2, len(u)))
         new_u, new_w = u + along, w + along + 0.5 * apart
-        there = slab.pooled_log_density(new_u, new_w, energy, p, free)
+        there = slab.pooled_log_density(new_u, new_w, squared_norm, p, free)
         moved = -rng.standard_exponential(len(u)) < there - here
         u, w = np.where(moved, new_u, u), np.where(moved, new_w, w)
         here = np.where(moved, there, here)
     return np.exp(u), np.exp(w)
 
 
-def first_scales(energy: Array, slab: Slab, p: int, rng: np.random.Generator) -> Scales:
+def first_scales(squared_norm: Array, slab: Slab, p: int, rng: np.random.Generator) -> Scales:
     """Scales to begin with, for columns of these energies (B, K).
 
-    A slab without a law for its variances (given, or plugged in) keeps those of the mean energy.
+    A slab without a distribution for its variances (given, or plugged in) keeps those of the mean
+    energy.
     """
-    size, k = energy.shape
+    size, k = squared_norm.shape
     if isinstance(slab, InverseGammaSlab):
         given = Scales(np.ones((size, k)), np.full(size, slab.shape), np.full(size, slab.rate))
-        return draw_scales(energy, given, slab, p, rng, steps=10 * HYPER_STEPS)
-    variances = 1.0 / slab.precision(energy.mean(axis=0), p)
+        return draw_scales(squared_norm, given, slab, p, rng, steps=10 * HYPER_STEPS)
+    variances = 1.0 / slab.precision(squared_norm.mean(axis=0), p)
     return Scales(np.broadcast_to(variances, (size, k)).copy(), None, None)
 
 
@@ -396,8 +403,9 @@ def _generalised_inverse_gaussian(
 ) -> Array:
     """A step from u = 1 that keeps u^{power−1} exp{−½(linear u + inverse/u)}.
 
-    In v = log u the density is log-concave with thinner tails than the normal law at its mode, so
-    that a few Metropolis steps with proposals from there (a little widened) are nearly a draw.
+    In v = log u the density is log-concave with thinner tails than the normal distribution at its
+    mode, so that a few Metropolis steps with proposals from there (a little widened) are nearly a
+    draw.
     """
     root = np.sqrt(power**2 + linear * inverse)
     # Each form of the mode where it does not cancel.
@@ -426,7 +434,7 @@ def gram(array: Array) -> Array:
     return np.asarray(flip(array).transpose(0, 2, 1) @ flip(array))
 
 
-def energies(columns: Array) -> Array:
+def squared_norms(columns: Array) -> Array:
     """‖λ_·h‖², (B, K), from ΛᵀΛ."""
     return np.asarray(np.diagonal(columns, axis1=1, axis2=2))
 

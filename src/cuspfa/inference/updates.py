@@ -9,8 +9,8 @@ T^{-1/2} M T^{-1/2} = U diag(d) Uᵀ serves them all: with F = T^{-1/2} U,
 
     V_j = F diag(q_j) Fᵀ,   q_jk = 1 / (1 + τ_j d_k).
 
-There is no p×H×H array. With holes in the data the columns see different rows and have laws of
-their own, in `blocks_holes.py`; engines see both through the two protocols here.
+There is no p×H×H array. With missing values in the data the columns see different rows and have
+distributions of their own, in `blocks_holes.py`; engines see both through the two protocols here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from cuspfa.model.prior import CuspPrior
 from cuspfa.rotation.gpa import signs
 
 
-class LoadingsLaw(Protocol):
+class LoadingsDistribution(Protocol):
     """q(λ_j) = N(μ_j, V_j), j = 1..p, however the V_j are held."""
 
     @property
@@ -38,7 +38,7 @@ class LoadingsLaw(Protocol):
         """Σ_j log|V_j|."""
 
     @property
-    def column_energy(self) -> Array:
+    def column_squared_norm(self) -> Array:
         """(K,) E‖λ_·h‖²."""
 
     @property
@@ -67,13 +67,15 @@ class LoadingsLaw(Protocol):
     def metric(self) -> Array:
         """Σ_j (Xᵀμ_j)ᵀ V_j^{-1} (Yᵀμ_j) as a K²×K² matrix over vec(X), vec(Y) (row-major)."""
 
-    def only(self, columns: BoolArray) -> LoadingsLaw:
-        """The marginal law of some columns of Λ (mask over K); without its log-determinant."""
+    def only(self, columns: BoolArray) -> LoadingsDistribution:
+        """The marginal distribution of some columns of Λ (mask over K); without its log-
+        determinant.
+        """
 
-    def rotated(self, r_inverse: Array, log_det_r: float) -> LoadingsLaw:
-        """The law of R^{-T}λ_j, which leaves Λη as it was when η becomes Rη."""
+    def rotated(self, r_inverse: Array, log_det_r: float) -> LoadingsDistribution:
+        """The distribution of R^{-T}λ_j, which leaves Λη as it was when η becomes Rη."""
 
-    def widened(self, times: float) -> LoadingsLaw:
+    def widened(self, times: float) -> LoadingsDistribution:
         """The same with all covariances multiplied."""
 
 
@@ -92,16 +94,16 @@ class KnownScores(Protocol):
     def total(self) -> Array:
         """(K, K) Σ_i E[η_i η_iᵀ] over these."""
 
-    def covariance(self, loadings: LoadingsLaw, noise_precision: Array) -> Array:
+    def covariance(self, loadings: LoadingsDistribution, noise_precision: Array) -> Array:
         """(K, K) the V_i that follow from these loadings and noise, or their mean."""
 
-    def location(self, loadings: LoadingsLaw) -> Array:
+    def location(self, loadings: LoadingsDistribution) -> Array:
         """(p,) E[mean of column j], as a difference to the mean of what was observed."""
 
-    def best_loadings(self, prior_precision: Array, noise_precision: Array) -> LoadingsLaw:
+    def best_loadings(self, prior_precision: Array, noise_precision: Array) -> LoadingsDistribution:
         """Best q(Λ) with the others fixed (step 1)."""
 
-    def expected_rss(self, loadings: LoadingsLaw, squares: Array) -> Array:
+    def expected_rss(self, loadings: LoadingsDistribution, squares: Array) -> Array:
         """(p,) E Σ_i (y_ij − λ_jᵀη_i)², from s_j = Σ_i y_ij²."""
 
     def rotated(self, r: Array, log_det_r: float) -> KnownScores:
@@ -125,13 +127,13 @@ class ScoreMoments(NamedTuple):
         """(H, H) the same as `second`: every column sees all rows."""
         return self.second
 
-    def covariance(self, loadings: LoadingsLaw, noise_precision: Array) -> Array:
+    def covariance(self, loadings: LoadingsDistribution, noise_precision: Array) -> Array:
         """(H, H) V, the same for all rows."""
         precision = loadings.weighted_gram(noise_precision)
         precision[np.diag_indices_from(precision)] += 1.0
         return np.asarray(np.linalg.inv(precision))
 
-    def location(self, loadings: LoadingsLaw) -> Array:
+    def location(self, loadings: LoadingsDistribution) -> Array:
         """(p,) zero: all columns see the same rows."""
         return np.zeros(len(self.cross))
 
@@ -139,7 +141,7 @@ class ScoreMoments(NamedTuple):
         """Best q(Λ) with the others fixed (step 1)."""
         return update_loadings(prior_precision, noise_precision, self)
 
-    def expected_rss(self, loadings: LoadingsLaw, squares: Array) -> Array:
+    def expected_rss(self, loadings: LoadingsDistribution, squares: Array) -> Array:
         """(p,) E Σ_i (y_ij − λ_jᵀη_i)²."""
         return expected_rss(loadings, self, squares)
 
@@ -170,7 +172,7 @@ class Loadings(NamedTuple):
         return np.asarray(1.0 / (1.0 + np.outer(self.weights, self.eigenvalues)))
 
     @property
-    def column_energy(self) -> Array:
+    def column_squared_norm(self) -> Array:
         """(K,) E‖λ_·h‖²."""
         return np.asarray(np.sum(self.mean**2, axis=0) + self.basis**2 @ self.spread.sum(axis=0))
 
@@ -221,13 +223,15 @@ class Loadings(NamedTuple):
         return np.asarray(self.mean.T @ (weights[:, None] * self.mean) + spread)
 
     def only(self, columns: BoolArray) -> Loadings:
-        """The marginal law of some columns of Λ (mask over K); without its log-determinant."""
+        """The marginal distribution of some columns of Λ (mask over K); without its log-
+        determinant.
+        """
         return self._replace(
             mean=self.mean[:, columns], basis=self.basis[columns], log_det=float("nan")
         )
 
     def rotated(self, r_inverse: Array, log_det_r: float) -> Loadings:
-        """The law of R^{-T}λ_j, which leaves Λη as it was when η becomes Rη."""
+        """The distribution of R^{-T}λ_j, which leaves Λη as it was when η becomes Rη."""
         return self._replace(
             mean=self.mean @ r_inverse,
             basis=r_inverse.T @ self.basis,
@@ -282,7 +286,7 @@ def update_loadings(
     return Loadings(mean, basis, noise_precision, d, log_det)
 
 
-def expected_rss(loadings: LoadingsLaw, scores: ScoreMoments, squares: Array) -> Array:
+def expected_rss(loadings: LoadingsDistribution, scores: ScoreMoments, squares: Array) -> Array:
     """(p,) E Σ_i (y_ij − λ_jᵀη_i)², from s_j = Σ_i y_ij²."""
     m = scores.second
     fitted = np.sum(loadings.mean * (loadings.mean @ m - 2.0 * scores.cross), axis=1)
@@ -290,7 +294,11 @@ def expected_rss(loadings: LoadingsLaw, scores: ScoreMoments, squares: Array) ->
 
 
 def update_noise(
-    loadings: LoadingsLaw, scores: KnownScores, squares: Array, counts: Array, prior: CuspPrior
+    loadings: LoadingsDistribution,
+    scores: KnownScores,
+    squares: Array,
+    counts: Array,
+    prior: CuspPrior,
 ) -> Noise:
     """Best q(σ²) with the others fixed (step 2)."""
     rss = scores.expected_rss(loadings, squares)

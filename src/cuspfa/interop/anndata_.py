@@ -87,7 +87,7 @@ def fit_anndata(
     model._fit_rows(rows, genes)
     loadings = np.zeros((adata.n_vars, model.n_factors_))
     loadings[used] = model.loadings_
-    adata.obsm["X_cusp"] = model._scores(check_rows(rows, holes=True))
+    adata.obsm["X_cusp"] = model._scores(check_rows(rows, allow_missing=True))
     adata.varm["cusp_loadings"] = loadings
     adata.uns["cusp"] = {
         "n_factors": model.n_factors_,
@@ -95,7 +95,7 @@ def fit_anndata(
         "lower_bound": float(model.lower_bound_),
         "converged": bool(model.converged_),
         "status": model.status_,
-        "share_of_variance": shares(model.posterior_.solution),
+        "share_of_variance": shares(model.posterior_.rotated_solution),
         "factor_correlations": model.factor_correlations_,
         "search": {
             "n_factors": np.array([entry.n_factors for entry in model.search_]),

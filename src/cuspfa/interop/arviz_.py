@@ -22,7 +22,7 @@ DIMS = {
     "factor_correlations": ["factor", "other_factor"],
     "communality": ["feature"],
     "noise_variance": ["feature"],
-    "variance_share": ["factor"],
+    "explained_variance_ratio": ["factor"],
     "present": ["factor"],
     "observed": ["observation", "feature"],
 }
@@ -61,7 +61,7 @@ def _values(aligned: AlignedDraws, chosen: Any) -> dict[str, Array]:
     loadings = np.concatenate([block for _, block in aligned.blocks(columns=chosen)], axis=1)
     found: dict[str, Any] = {
         "loadings": np.where(here[:, None, :], loadings, np.nan),
-        "variance_share": np.where(here, aligned.variance_share, np.nan),
+        "explained_variance_ratio": np.where(here, aligned.explained_variance_ratio, np.nan),
         "communality": draws.only(chosen).communality,
         "noise_variance": draws.noise_variance[:, chosen],
         "n_factors": np.count_nonzero(draws.factors, axis=1),

@@ -29,7 +29,9 @@ def check_content(content: dict[str, Any]) -> None:
     for holder in holders:
         if holder["n"] > n:
             raise FileError(f"is damaged: n cannot be {holder['n']}, of {n} rows")
-        if content["prior"].noise_shape + holder["n"] / 2 <= 0:  # no law of the noise would be left
+        if (
+            content["prior"].noise_shape + holder["n"] / 2 <= 0
+        ):  # no distribution of the noise would be left
             raise FileError(f"is damaged: n cannot be {holder['n']} with its prior")
 
 
@@ -42,7 +44,7 @@ def check_size(name: str, array: Array, *, positive: bool) -> None:
         raise _wrong(name)
 
 
-def check_law(prefix: str, arrays: dict[str, Array]) -> None:
+def check_distribution(prefix: str, arrays: dict[str, Array]) -> None:
     """The scores of a part have covariances, and its labels probabilities."""
     for name, definite in (("scores_covariance", True), ("scores_inner", False)):
         if not _is_covariance(arrays[prefix + name], definite=definite):

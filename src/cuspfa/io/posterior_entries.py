@@ -17,15 +17,15 @@ from cuspfa.io import plausibility
 from cuspfa.io import schema as json_kinds
 from cuspfa.missing.saturated import Effective
 from cuspfa.model.prior import CuspPrior
-from cuspfa.model.slabs import GaussianSlab, InverseGammaSlab, LearnedSlab, Slab
-from cuspfa.posterior.fit_info import FitRecord, SearchEntry
-from cuspfa.posterior.provenance import Origin
+from cuspfa.model.slabs import EmpiricalBayesSlab, GaussianSlab, InverseGammaSlab, Slab
+from cuspfa.posterior.fit_info import FitInfo, SearchEntry
+from cuspfa.posterior.provenance import Provenance
 from cuspfa.posterior.sampled import SampledPosterior
 from cuspfa.posterior.variational import VariationalPosterior
 from cuspfa.rotation.gpa import Rotation
 
 FORMAT, VERSION = "cuspfa-fit", 3
-"""Version 2 is for data with holes and for draws; other fits are still written as version 1."""
+"""Version 2 is for incomplete data and for draws; other fits are still written as version 1."""
 
 # --- the entries of fit.json ---
 
@@ -35,7 +35,7 @@ _SLABS: dict[str, tuple[type, dict[str, json_kinds.Kind]]] = {
         InverseGammaSlab,
         {"shape": json_kinds.number, "rate": json_kinds.number, "pooled": json_kinds.flag},
     ),
-    "LearnedSlab": (LearnedSlab, {"common": json_kinds.flag}),
+    "EmpiricalBayesSlab": (EmpiricalBayesSlab, {"shared": json_kinds.flag}),
 }
 _ENTRY: dict[str, json_kinds.Kind] = {
     "n_factors": json_kinds.count,
@@ -47,7 +47,7 @@ _ENTRY: dict[str, json_kinds.Kind] = {
     "n_iter": json_kinds.count,
     "status": json_kinds.text,
 }
-_RECORD: dict[str, json_kinds.Kind] = {
+_FIT_INFO: dict[str, json_kinds.Kind] = {
     "method": json_kinds.text,
     "lower_bound": json_kinds.number,
     "status": json_kinds.text,
@@ -70,7 +70,7 @@ def shared_out(posterior: VariationalPosterior | SampledPosterior, **own: Any) -
         "names": None if posterior.names is None else list(posterior.names),
         "prior": plain_values(posterior.prior, _PRIOR),
         "rotation": _rotation_out(posterior.rotation),
-        "origin": _origin_out(posterior.origin),
+        "provenance": _provenance_out(posterior.provenance),
         "statistics": None,
         "scores": False,
         **own,
@@ -111,21 +111,21 @@ def _rotation_out(rotation: Rotation | None) -> dict[str, Any] | None:
     return {**plain_values(rotation, _ROTATION), "target": target}
 
 
-def _origin_out(origin: Origin | None) -> dict[str, Any] | None:
+def _provenance_out(provenance: Provenance | None) -> dict[str, Any] | None:
     """Where a fit came from, as JSON has it."""
-    if origin is None:
+    if provenance is None:
         return None
     pairs = ("settings", "versions")
-    found = origin._asdict()
+    found = provenance._asdict()
     return found | {name: [list(pair) for pair in found[name]] for name in pairs}
 
 
-def record_out(record: FitRecord | None) -> dict[str, Any] | None:
+def fit_info_out(fit_info: FitInfo | None) -> dict[str, Any] | None:
     """How a fit went, as JSON has it; without its trace."""
-    if record is None:
+    if fit_info is None:
         return None
-    search = [plain_values(entry, _ENTRY) for entry in record.search]
-    return {**plain_values(record, _RECORD), "n_trace": len(record.trace), "search": search}
+    search = [plain_values(entry, _ENTRY) for entry in fit_info.search]
+    return {**plain_values(fit_info, _FIT_INFO), "n_trace": len(fit_info.trace), "search": search}
 
 
 # --- as they are read ---
@@ -156,17 +156,17 @@ def _rotation(name: str, value: Any) -> Rotation:
     return rotation
 
 
-def _origin(name: str, value: Any) -> Origin:
+def _provenance(name: str, value: Any) -> Provenance:
     texts = json_kinds.list_of(json_kinds.text)
     pairs = json_kinds.list_of(json_kinds.list_of(json_kinds.text, 2))
-    kinds: dict[str, json_kinds.Kind] = dict.fromkeys(Origin._fields, json_kinds.text)
+    kinds: dict[str, json_kinds.Kind] = dict.fromkeys(Provenance._fields, json_kinds.text)
     kinds |= {"remarks": texts, "warnings": texts, "settings": pairs, "versions": pairs}
     found = json_kinds.fields(name, value, kinds)
     for key in ("settings", "versions"):
         if any(len(pair) != 2 for pair in found[key]):
             raise FileError(f"is damaged: {key} are no pairs")
         found[key] = [(pair[0], pair[1]) for pair in found[key]]
-    return Origin(**found)
+    return Provenance(**found)
 
 
 def _made(what: type, values: dict[str, Any]) -> Any:
@@ -185,8 +185,8 @@ def _statistics(name: str, value: Any) -> dict[str, Any]:
     return json_kinds.fields(name, value, kinds)
 
 
-def holes_in(name: str, value: Any) -> dict[str, Any]:
-    """What is kept of data with holes, checked; older files do not say what they are worth."""
+def missing_in(name: str, value: Any) -> dict[str, Any]:
+    """What is kept of incomplete data, checked; older files do not say what they are worth."""
     kinds: dict[str, json_kinds.Kind] = {"correlation": json_kinds.flag}
     if isinstance(value, dict) and "effective" in value:
         kinds["effective"] = json_kinds.optional(json_kinds.list_of(json_kinds.positive, 2))
@@ -197,7 +197,7 @@ def holes_in(name: str, value: Any) -> dict[str, Any]:
     return found
 
 
-def holes_out(correlation: Array | None, effective: Effective | None) -> dict[str, Any]:
+def missing_out(correlation: Array | None, effective: Effective | None) -> dict[str, Any]:
     """The same, as JSON has it."""
     known = None
     if correlation is not None and effective is not None:
@@ -205,17 +205,23 @@ def holes_out(correlation: Array | None, effective: Effective | None) -> dict[st
     return {"correlation": correlation is not None, "effective": known}
 
 
-def effective_of(holes: dict[str, Any] | None) -> Effective | None:
+def effective_of(missing: dict[str, Any] | None) -> Effective | None:
     """From checked values."""
-    return None if holes is None or holes["effective"] is None else Effective(*holes["effective"])
+    return (
+        None
+        if missing is None or missing["effective"] is None
+        else Effective(*missing["effective"])
+    )
 
 
-def record_in(name: str, value: Any) -> dict[str, Any] | None:
+def fit_info_in(name: str, value: Any) -> dict[str, Any] | None:
     """How a fit went, checked."""
     if value is None:
         return None
     return json_kinds.fields(
-        name, value, {**_RECORD, "n_trace": json_kinds.count, "search": json_kinds.list_of(_entry)}
+        name,
+        value,
+        {**_FIT_INFO, "n_trace": json_kinds.count, "search": json_kinds.list_of(_entry)},
     )
 
 
@@ -252,7 +258,7 @@ SHARED_KINDS: dict[str, json_kinds.Kind] = {
     "names": json_kinds.optional(json_kinds.list_of(json_kinds.text)),
     "prior": _prior,
     "rotation": json_kinds.optional(_rotation),
-    "origin": json_kinds.optional(_origin),
+    "provenance": json_kinds.optional(_provenance),
     "statistics": json_kinds.optional(_statistics),
     "scores": json_kinds.flag,
 }
@@ -266,7 +272,7 @@ _OUT: dict[json_kinds.Kind, Callable[[Any], Any]] = {
     _spike: lambda value: None if value is None else json_kinds.number_out(value),
     _choice: lambda value: None if value is None else bool(value),
     slab_in: _slab_out,
-    record_in: record_out,
+    fit_info_in: fit_info_out,
 }
 """How a value of each kind is written."""
 
@@ -280,10 +286,10 @@ def statistics_of(known: dict[str, Any] | None, arrays: dict[str, Array]) -> Sta
     return RotatedRows(rows if is_gram else None, None if is_gram else rows, known["n"])
 
 
-def record_of(known: dict[str, Any] | None, trace: Array | None) -> FitRecord | None:
+def fit_info_of(known: dict[str, Any] | None, trace: Array | None) -> FitInfo | None:
     """How a fit went, from checked values."""
     if known is None:
         return None
     search = [SearchEntry(**entry) for entry in known["search"]]
     values = {name: value for name, value in known.items() if name != "n_trace"}
-    return FitRecord(**values | {"trace": trace, "search": search})
+    return FitInfo(**values | {"trace": trace, "search": search})

@@ -179,7 +179,7 @@ def _decode(text: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         raise FileError(f"is damaged: its {CONTENT} cannot be read") from None
     _check_version(content)
-    for later in ("rotation", "origin"):  # not in files from before there were any
+    for later in ("rotation", "provenance"):  # not in files from before there were any
         content.setdefault(later, None)
     kind = _kind(content)
     checked = json_kinds.fields(CONTENT, content, kind.kinds(content))

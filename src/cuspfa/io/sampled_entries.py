@@ -21,8 +21,8 @@ KINDS: dict[str, json_kinds.Kind] = {
     "n_terms": json_kinds.count,
     "n_factors": json_kinds.count,
     "spike": json_kinds.positive,
-    "holes": json_kinds.optional(entries.holes_in),
-    "record": entries.record_in,
+    "missing": json_kinds.optional(entries.missing_in),
+    "fit_info": entries.fit_info_in,
 }
 
 
@@ -39,18 +39,18 @@ def describe(
         "active": posterior.active.astype(float),
         "log_likelihood": posterior.log_likelihood,
     }
-    holes = None
+    missing = None
     if posterior.mean_draws is not None and posterior.counts is not None:
         arrays |= {"mean": posterior.mean_draws, "counts": posterior.counts}
         correlation = posterior.correlation if statistics else None
-        holes = entries.holes_out(correlation, posterior.effective)
+        missing = entries.missing_out(correlation, posterior.effective)
         if correlation is not None:
             arrays["correlation"] = correlation
     known = None
     if statistics and posterior.statistics is not None:
         known, arrays["statistics"] = entries.statistics_out(posterior.statistics)
-    if posterior.record is not None:
-        arrays["trace"] = posterior.record.trace
+    if posterior.fit_info is not None:
+        arrays["trace"] = posterior.fit_info.trace
     content = entries.shared_out(
         posterior,
         kind="gibbs",
@@ -60,15 +60,15 @@ def describe(
         n_terms=width,
         n_factors=posterior.n_active,
         spike=float(posterior.spike),
-        holes=holes,
-        record=entries.record_out(posterior.record),
+        missing=missing,
+        fit_info=entries.fit_info_out(posterior.fit_info),
     )
     return content, arrays
 
 
 def kinds(content: dict[str, Any]) -> dict[str, json_kinds.Kind]:
     """Of the entries that this `fit.json` must have."""
-    content.setdefault("holes", None)  # files from before samplers took data with holes
+    content.setdefault("missing", None)  # files from before samplers took incomplete data
     return KINDS
 
 
@@ -91,14 +91,14 @@ def shapes(content: dict[str, Any]) -> dict[str, tuple[int, ...]]:
         "active": (size, width),
         "log_likelihood": (size,),
     }
-    if content["holes"] is not None:
+    if content["missing"] is not None:
         found |= {"mean": (size, p), "counts": (p,)}
-        if content["holes"]["correlation"]:
+        if content["missing"]["correlation"]:
             found["correlation"] = (p, p)
     if content["statistics"] is not None:
         found["statistics"] = (content["statistics"]["n_rows"], p)
-    if content["record"] is not None:
-        found["trace"] = (content["record"]["n_trace"],)
+    if content["fit_info"] is not None:
+        found["trace"] = (content["fit_info"]["n_trace"],)
     if content["scores"]:
         found["scores"] = (content["n_rows"], content["n_factors"])
     return found
@@ -131,10 +131,10 @@ def rebuild(content: dict[str, Any], arrays: dict[str, Array]) -> SampledPosteri
         mean_draws=arrays.get("mean"),
         counts=arrays.get("counts"),
         correlation=arrays.get("correlation"),
-        effective=entries.effective_of(content["holes"]),
+        effective=entries.effective_of(content["missing"]),
         rotation=content["rotation"],
-        origin=content["origin"],
-        record=entries.record_of(content["record"], arrays.get("trace")),
+        provenance=content["provenance"],
+        fit_info=entries.fit_info_of(content["fit_info"], arrays.get("trace")),
     )
     if posterior.n_active != content["n_factors"]:
         raise FileError("is damaged: its draws have another number of factors than it says")

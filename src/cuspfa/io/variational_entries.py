@@ -9,44 +9,44 @@ import numpy as np
 
 from cuspfa._typing import Array
 from cuspfa.errors import FileError, InputError
-from cuspfa.inference.updates import Loadings, LoadingsLaw, Noise
+from cuspfa.inference.updates import Loadings, LoadingsDistribution, Noise
 from cuspfa.io import plausibility
 from cuspfa.io import posterior_entries as entries
 from cuspfa.io import schema as json_kinds
-from cuspfa.missing.updates import HoleLoadings
-from cuspfa.posterior.variational import Means, ScoreLaw, VariationalPosterior
+from cuspfa.missing.updates import RowwiseLoadings
+from cuspfa.posterior.variational import Means, ScoreDistribution, VariationalPosterior
 
-MOST_RIVALS = 1000
+MAX_ALTERNATIVES = 1000
 """Rivals of a posterior that are kept."""
 
 _OWN: dict[str, json_kinds.Kind] = {
     "expected_active_factors": json_kinds.number,
     "slab": entries.slab_in,
     "weight": json_kinds.share,
-    "record": entries.record_in,
+    "fit_info": entries.fit_info_in,
 }
 
 
 def _part(name: str, value: Any) -> dict[str, Any]:
-    laws = {
+    distributions = {
         "n_factors": json_kinds.count,
         "n_directions": json_kinds.count,
         "log_det": json_kinds.number,
         "n": json_kinds.positive,
     }
-    return json_kinds.fields(name, value, {**laws, **_OWN})
+    return json_kinds.fields(name, value, {**distributions, **_OWN})
 
 
 KINDS: dict[str, json_kinds.Kind] = {
     **entries.SHARED_KINDS,
     "kind": json_kinds.word("variational"),
-    "parts": json_kinds.list_of(_part, 1 + MOST_RIVALS),
+    "parts": json_kinds.list_of(_part, 1 + MAX_ALTERNATIVES),
 }
 
 
 def kinds(content: dict[str, Any]) -> dict[str, json_kinds.Kind]:
     """Of the entries that this `fit.json` must have."""
-    return KINDS | ({"holes": entries.holes_in} if content["version"] > 1 else {})
+    return KINDS | ({"missing": entries.missing_in} if content["version"] > 1 else {})
 
 
 def check(content: dict[str, Any]) -> None:
@@ -59,25 +59,25 @@ def describe(
     posterior: VariationalPosterior, statistics: bool
 ) -> tuple[dict[str, Any], dict[str, Array]]:
     """Plain values and arrays."""
-    for rival in posterior.rivals:
+    for rival in posterior.alternatives:
         _check_shared(posterior, rival)
     arrays = {"center": posterior.center, "scale": posterior.scale}
-    holes = posterior.means is not None
+    missing = posterior.means is not None
     if posterior.means is not None:
         arrays["counts"] = posterior.means.counts
-    correlation = posterior.sample_correlation if holes and statistics else None
+    correlation = posterior.sample_correlation if missing and statistics else None
     if correlation is not None:
         arrays["correlation"] = correlation
     known = None
     if statistics and posterior.statistics is not None:
         known, arrays["statistics"] = entries.statistics_out(posterior.statistics)
     parts = []
-    for part, prefix in zip((posterior, *posterior.rivals), _prefixes(), strict=False):
+    for part, prefix in zip((posterior, *posterior.alternatives), _prefixes(), strict=False):
         parts.append(_describe_part(part))
         arrays |= {prefix + name: array for name, array in _part_arrays(part).items()}
     content = entries.shared_out(posterior, kind="variational", statistics=known, parts=parts)
-    if holes:
-        content["holes"] = entries.holes_out(correlation, posterior.effective)
+    if missing:
+        content["missing"] = entries.missing_out(correlation, posterior.effective)
     else:
         content["version"] = 1
     return content, arrays
@@ -89,12 +89,12 @@ def _prefixes() -> Iterator[str]:
     number = 0
     while True:
         number += 1
-        yield f"rivals/{number}/"
+        yield f"alternatives/{number}/"
 
 
 def _check_shared(posterior: VariationalPosterior, rival: VariationalPosterior) -> None:
     same = (
-        not rival.rivals
+        not rival.alternatives
         and rival.prior == posterior.prior
         and rival.statistics is posterior.statistics
         and _same_counts(rival.means, posterior.means)
@@ -105,8 +105,8 @@ def _check_shared(posterior: VariationalPosterior, rival: VariationalPosterior) 
     )
     if not same:
         raise InputError(
-            "This posterior cannot be saved: its rivals must be of the same data and prior, and "
-            "have none themselves. Save it without them: dataclasses.replace(posterior, rivals=())."
+            "This posterior cannot be saved: its alternatives must be of the same data and prior, and "
+            "have none themselves. Save it without them: dataclasses.replace(posterior, alternatives=())."
         )
 
 
@@ -128,7 +128,7 @@ def _describe_part(part: VariationalPosterior) -> dict[str, Any]:
 
 def _part_arrays(part: VariationalPosterior) -> dict[str, Array]:
     arrays = {
-        **_law_arrays(part.loadings),
+        **_distribution_arrays(part.loadings),
         "noise_shape": part.noise.shape,
         "noise_rate": part.noise.rate,
         "scores_inner": part.scores.inner,
@@ -138,25 +138,25 @@ def _part_arrays(part: VariationalPosterior) -> dict[str, Array]:
     }
     if part.means is not None:
         arrays["location"] = part.means.location
-    if part.record is not None:
-        arrays["trace"] = part.record.trace
+    if part.fit_info is not None:
+        arrays["trace"] = part.fit_info.trace
     return arrays
 
 
-def _law_arrays(law: LoadingsLaw) -> dict[str, Array]:
-    if isinstance(law, HoleLoadings):
+def _distribution_arrays(distribution: LoadingsDistribution) -> dict[str, Array]:
+    if isinstance(distribution, RowwiseLoadings):
         return {
-            "loadings_mean": law.mean,
-            "loadings_covariance": law.covariance,
-            "loadings_anchor": law.anchor,
+            "loadings_mean": distribution.mean,
+            "loadings_covariance": distribution.covariance,
+            "loadings_anchor": distribution.anchor,
         }
-    if not isinstance(law, Loadings):
-        raise InputError(f"Loadings of type {type(law).__name__} cannot be saved.")
+    if not isinstance(distribution, Loadings):
+        raise InputError(f"Loadings of type {type(distribution).__name__} cannot be saved.")
     return {
-        "loadings_mean": law.mean,
-        "loadings_basis": law.basis,
-        "loadings_weights": law.weights,
-        "loadings_eigenvalues": law.eigenvalues,
+        "loadings_mean": distribution.mean,
+        "loadings_basis": distribution.basis,
+        "loadings_weights": distribution.weights,
+        "loadings_eigenvalues": distribution.eigenvalues,
     }
 
 
@@ -164,17 +164,17 @@ def shapes(content: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     """The arrays of a file, in their order."""
     p = content["n_columns"]
     found: dict[str, tuple[int, ...]] = {"center": (p,), "scale": (p,)}
-    holes = content.get("holes")
-    if holes is not None:
+    missing = content.get("missing")
+    if missing is not None:
         found["counts"] = (p,)
-        if holes["correlation"]:
+        if missing["correlation"]:
             found["correlation"] = (p, p)
     if content["statistics"] is not None:
         found["statistics"] = (content["statistics"]["n_rows"], p)
     for part, prefix in zip(content["parts"], _prefixes(), strict=False):
         k, m = part["n_factors"], part["n_directions"]
         own: dict[str, tuple[int, ...]] = {
-            **(_shared_shapes(p, k, m) if holes is None else _own_shapes(p, k)),
+            **(_shared_shapes(p, k, m) if missing is None else _own_shapes(p, k)),
             "noise_shape": (p,),
             "noise_rate": (p,),
             "scores_inner": (k, k),
@@ -182,10 +182,10 @@ def shapes(content: dict[str, Any]) -> dict[str, tuple[int, ...]]:
             "active": (k,),
             "tail_variance": (p,),
         }
-        if holes is not None:
+        if missing is not None:
             own["location"] = (p,)
-        if part["record"] is not None:
-            own["trace"] = (part["record"]["n_trace"],)
+        if part["fit_info"] is not None:
+            own["trace"] = (part["fit_info"]["n_trace"],)
         found |= {prefix + name: shape for name, shape in own.items()}
     if content["scores"]:
         found["scores"] = (content["n_rows"], content["parts"][0]["n_factors"])
@@ -232,7 +232,7 @@ def rebuild(content: dict[str, Any], arrays: dict[str, Array]) -> VariationalPos
     """The posterior; shapes are known to be right."""
     for name in shapes(content):
         _check_values(name, arrays[name])
-    holes = content.get("holes")
+    missing = content.get("missing")
     shared = {
         "prior": content["prior"],
         "statistics": entries.statistics_of(content["statistics"], arrays),
@@ -240,8 +240,8 @@ def rebuild(content: dict[str, Any], arrays: dict[str, Array]) -> VariationalPos
         "scale": arrays["scale"],
         "n_rows": content["n_rows"],
         "names": content["names"],
-        "correlation": arrays["correlation"] if holes and holes["correlation"] else None,
-        "effective": entries.effective_of(holes),
+        "correlation": arrays["correlation"] if missing and missing["correlation"] else None,
+        "effective": entries.effective_of(missing),
     }
     first, *others = (
         _rebuild_part(part, arrays, prefix)
@@ -251,32 +251,32 @@ def rebuild(content: dict[str, Any], arrays: dict[str, Array]) -> VariationalPos
         with np.errstate(all="ignore"):  # what overflows is refused
             spread = part["noise"].variance + part["tail_variance"] + part["loadings"].row_variance
         plausibility.check_units(arrays["scale"], part["loadings"].mean, spread)
-    rivals = tuple(VariationalPosterior(**other, **shared) for other in others)
+    alternatives = tuple(VariationalPosterior(**other, **shared) for other in others)
     rotation = content["rotation"]
     target = None if rotation is None else rotation.target
     if target is not None and np.shape(target) != first["loadings"].mean.shape:
         raise FileError(f"is damaged: a target of shape {np.shape(target)} is not of its loadings")
-    own = {"rotation": rotation, "origin": content["origin"]}
-    return VariationalPosterior(**first, **shared, **own, rivals=rivals)
+    own = {"rotation": rotation, "provenance": content["provenance"]}
+    return VariationalPosterior(**first, **shared, **own, alternatives=alternatives)
 
 
 def _rebuild_part(part: dict[str, Any], arrays: dict[str, Array], prefix: str) -> dict[str, Any]:
     def of(name: str) -> Array:
         return arrays[prefix + name]
 
-    plausibility.check_law(prefix, arrays)
-    known = part["record"]
-    record = entries.record_of(known, None if known is None else of("trace"))
-    law: LoadingsLaw
+    plausibility.check_distribution(prefix, arrays)
+    known = part["fit_info"]
+    fit_info = entries.fit_info_of(known, None if known is None else of("trace"))
+    distribution: LoadingsDistribution
     means = None
     if "counts" in arrays:
-        law = HoleLoadings(
+        distribution = RowwiseLoadings(
             of("loadings_mean"), of("loadings_covariance"), of("loadings_anchor"), part["log_det"]
         )
-        _check_covariances(prefix, law)
+        _check_covariances(prefix, distribution)
         means = Means(of("location"), arrays["counts"])
     else:
-        law = Loadings(
+        distribution = Loadings(
             of("loadings_mean"),
             of("loadings_basis"),
             of("loadings_weights"),
@@ -284,24 +284,24 @@ def _rebuild_part(part: dict[str, Any], arrays: dict[str, Array], prefix: str) -
             part["log_det"],
         )
     return {
-        "loadings": law,
+        "loadings": distribution,
         "means": means,
         "noise": Noise(of("noise_shape"), of("noise_rate")),
-        "scores": ScoreLaw(of("scores_inner"), of("scores_covariance"), part["n"]),
+        "scores": ScoreDistribution(of("scores_inner"), of("scores_covariance"), part["n"]),
         "active": of("active"),
         "expected_active_factors": part["expected_active_factors"],
         "tail_variance": of("tail_variance"),
         "slab": part["slab"],
         "weight": part["weight"],
-        "record": record,
+        "fit_info": fit_info,
     }
 
 
-def _check_covariances(prefix: str, law: HoleLoadings) -> None:
+def _check_covariances(prefix: str, distribution: RowwiseLoadings) -> None:
     """Each must be positive definite, or draws would end in an error of NumPy's."""
-    symmetric = np.array_equal(law.covariance, law.covariance.transpose(0, 2, 1))
+    symmetric = np.array_equal(distribution.covariance, distribution.covariance.transpose(0, 2, 1))
     try:
-        np.linalg.cholesky(law.covariance)
+        np.linalg.cholesky(distribution.covariance)
     except np.linalg.LinAlgError:
         symmetric = False
     if not symmetric:

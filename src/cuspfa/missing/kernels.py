@@ -1,11 +1,11 @@
-"""Exact conditional draws of all unknowns, from rows with holes.
+"""Exact conditional draws of all unknowns, from incomplete rows.
 
 A sweep knows a value for every hole, so that all rows share one score covariance and the moves of
-`sweeps.py` serve; at its end the holes are drawn anew, given scores, loadings, noise and means.
-The means are integrated out where scores, loadings and noise are drawn.
+`sweeps.py` serve; at its end the missing values are drawn anew, given scores, loadings, noise and
+means. The means are integrated out where scores, loadings and noise are drawn.
 
-`fill` draws the holes given the observed entries alone, scores integrated out. It begins a chain;
-a sampler that keeps no value of a row from sweep to sweep begins every sweep with it.
+`fill` draws the missing values given the observed entries alone, scores integrated out. It begins a
+chain; a sampler that keeps no value of a row from sweep to sweep begins every sweep with it.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from cuspfa.inference.kernels import (
     draw_loadings,
     draw_noise,
     draw_scales,
-    energies,
     gram,
     rotate_loadings,
-    turn_scores,
+    scale_rotate_scores,
+    squared_norms,
 )
-from cuspfa.inference.updates import LoadingsLaw, Noise
-from cuspfa.missing.patterns import HoleRows, packed, score_covariances
+from cuspfa.inference.updates import LoadingsDistribution, Noise
+from cuspfa.missing.patterns import IncompleteRows, packed, score_covariances
 from cuspfa.model.prior import CuspPrior
 from cuspfa.model.slabs import Slab
 
@@ -39,13 +39,13 @@ class RowsInMemory:
     Pickled or copied it becomes None, so that a model that travels has no row of the data in it.
     """
 
-    def __init__(self, data: HoleRows) -> None:
+    def __init__(self, data: IncompleteRows) -> None:
         self.data = data
 
     @property
-    def holes(self) -> tuple[Indices, Indices]:
+    def missing(self) -> tuple[Indices, Indices]:
         """Rows and columns of the holes."""
-        return self.data.holes
+        return self.data.missing
 
     def __reduce__(self) -> tuple[object, tuple[()]]:
         return nothing, ()
@@ -53,7 +53,7 @@ class RowsInMemory:
     @property
     def work(self) -> float:
         """Numbers that a sweep of one chain goes through, for each factor."""
-        return 4.0 * self.data.rows.size + 30.0 * len(self.data.rows) + 40.0 * len(self.holes[0])
+        return 4.0 * self.data.rows.size + 30.0 * len(self.data.rows) + 40.0 * len(self.missing[0])
 
 
 def nothing() -> None:
@@ -71,7 +71,7 @@ class FilledChains(NamedTuple):
 
 
 def draw_scores(
-    data: HoleRows, loadings: Array, noise: Array, mean: Array, rng: np.random.Generator
+    data: IncompleteRows, loadings: Array, noise: Array, mean: Array, rng: np.random.Generator
 ) -> Array:
     """η_i | observed entries of row i, (n, K), in the order of the sorted rows.
 
@@ -82,8 +82,8 @@ def draw_scores(
     signal = packed(scaled[:, :, None] * loadings[:, None, :])
     found = []
     for block in data.blocks(k):
-        covariance, _ = score_covariances(block.seen, signal, k)
-        towards = block.rows @ scaled - block.of_rows(block.seen @ (scaled * mean[:, None]))
+        covariance, _ = score_covariances(block.observed, signal, k)
+        towards = block.rows @ scaled - block.of_rows(block.observed @ (scaled * mean[:, None]))
         z = rng.standard_normal(towards.shape)
         root = block.of_rows(np.asarray(np.linalg.cholesky(covariance), dtype=float))
         moved = block.of_rows(covariance) @ towards[:, :, None] + root @ z[:, :, None]
@@ -92,13 +92,13 @@ def draw_scores(
 
 
 def fill(
-    data: HoleRows, loadings: Array, noise: Array, mean: Array, rng: np.random.Generator
+    data: IncompleteRows, loadings: Array, noise: Array, mean: Array, rng: np.random.Generator
 ) -> Array:
     """A value for every hole given the observed entries, (B, m); loadings (p, B, K), others (p, B).
 
     The scores are drawn with them, and forgotten.
     """
-    row, column = data.holes
+    row, column = data.missing
     filled = np.empty((loadings.shape[1], len(row)))
     for b, values in enumerate(filled):
         own, variance, level = loadings[:, b], noise[:, b], mean[:, b]
@@ -109,7 +109,7 @@ def fill(
 
 
 def begin_filled(
-    loadings: LoadingsLaw,
+    loadings: LoadingsDistribution,
     noise: Noise,
     location: Array,
     rows: RowsInMemory,
@@ -117,7 +117,7 @@ def begin_filled(
     size: int,
     rng: np.random.Generator,
 ) -> FilledChains:
-    """Chains that begin at draws from q, with holes drawn given these."""
+    """Chains that begin at draws from q, with missing values drawn given these."""
     chains = begin_at(loadings, noise, slab, size, rng)
     mean = np.tile(location[:, None], (1, size))
     return FilledChains(chains, fill(rows.data, chains.loadings, chains.noise, mean, rng), mean)
@@ -129,12 +129,12 @@ def sweep_filled(
     """One draw of everything, each block given the others."""
     every = np.arange(at.chains.loadings.shape[2])
     chains = rotate_loadings(at.chains, every, rng)
-    energy = energies(gram(chains.loadings))
-    scales = draw_scales(energy, chains.scales, slab, len(chains.noise), rng)
+    squared_norm = squared_norms(gram(chains.loadings))
+    scales = draw_scales(squared_norm, chains.scales, slab, len(chains.noise), rng)
     chains, scores, level = draw_given_filled(
         chains._replace(scales=scales), every, rows.data, at.filled, prior, rng
     )
-    row, column = rows.holes
+    row, column = rows.missing
     filled, sd = np.empty_like(at.filled), np.sqrt(chains.noise)
     for b, values in enumerate(filled):
         values[:] = level[column, b]
@@ -147,7 +147,7 @@ def sweep_filled(
 def draw_given_filled(
     chains: Chains,
     moved: Indices,
-    data: HoleRows,
+    data: IncompleteRows,
     filled: Array,
     prior: CuspPrior,
     rng: np.random.Generator,
@@ -163,7 +163,7 @@ def draw_given_filled(
     scores, cross = np.empty((size, n, k)), np.empty((p, size, k))
     averages, squares = np.empty((p, size)), np.empty((p, size))
     for b in range(size):
-        table[data.holes] = filled[b]
+        table[data.missing] = filled[b]
         averages[:, b] = table.mean(axis=0)
         # About zero but for the holes, so that squares lose no digits by subtraction.
         squares[:, b] = np.einsum("ij,ij->j", table, table) - n * averages[:, b] ** 2
@@ -172,7 +172,7 @@ def draw_given_filled(
         cross[:, b] = table.T @ scores[b]
     known, scales = Scores(cross, scores.transpose(0, 2, 1) @ scores), chains.scales
     if len(moved):
-        root, known, scales = turn_scores(chains, known, moved, n - 1.0, rng)
+        root, known, scales = scale_rotate_scores(chains, known, moved, n - 1.0, rng)
         scores = scores @ root.transpose(0, 2, 1)
     loadings = draw_loadings(scales.variances, chains.noise, known, rng)
     noise = draw_noise(loadings, known, squares, n - 1.0, prior, rng)

@@ -1,4 +1,5 @@
-"""The likelihood of rows with few holes each, by the precisions P = Ω^{-1} of complete rows.
+"""The likelihood of rows with few missing values each, by the precisions P = Ω^{-1} of complete
+rows.
 
 What is observed of a row has the precision P_oo − P_oh P_hh^{-1} P_ho, so that a pattern takes a
 matrix of its holes, not of its factors; and the columns' means are integrated out exactly.
@@ -11,20 +12,20 @@ from typing import NamedTuple
 import numpy as np
 
 from cuspfa._typing import Array, Indices
-from cuspfa.missing.patterns import HoleRows, packed_inverses, times, upper_half
+from cuspfa.missing.patterns import IncompleteRows, packed_inverses, times, upper_half
 
 WIDEST, MOST = 500, 10
-"""Columns, and holes of a row on average (by cubes), up to which this is worth it."""
+"""Columns, and missing values of a row on average (by cubes), up to which this is worth it."""
 
 
 WIDTHS = np.array([1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512])
-"""Numbers of holes that patterns are made alike to, so that there are few groups."""
+"""Numbers of missing values that patterns are made alike to, so that there are few groups."""
 
 
 class Group(NamedTuple):
     """Patterns with about the same number of holes, and their rows."""
 
-    holes: Indices
+    missing: Indices
     """(h, u) the columns without a value, then made-up ones from p on, alone and of variance 1."""
     sizes: Array
     """(u,) rows of each pattern that there are in the data."""
@@ -34,43 +35,43 @@ class Group(NamedTuple):
     """(r,) pattern of each, among these."""
 
 
-class FewHoles:
+class FewMissing:
     """Log-likelihoods of rows sorted by pattern, each column centred at the mean of what it has."""
 
-    def __init__(self, data: HoleRows) -> None:
+    def __init__(self, data: IncompleteRows) -> None:
         self.rows, self.ones, self.n = data.rows, data.ones[:, 0], data.n
-        self.seen = data.counts
+        self.observed = data.counts
         self.gram = data.rows.T @ data.rows
         self.there = np.repeat(data.patterns, np.diff(data.starts), axis=0)
         self.groups = _groups(data)
-        self.wide = data.rows.shape[1] + max((len(one.holes) for one in self.groups), default=0)
+        self.wide = data.rows.shape[1] + max((len(one.missing) for one in self.groups), default=0)
         """Columns with those that make patterns alike."""
 
     @classmethod
-    def of(cls, data: HoleRows) -> FewHoles | None:
-        """None where holes are many."""
-        holes = np.sum(~data.patterns, axis=1)
-        worth_it = data.rows.shape[1] <= WIDEST and np.mean(holes**3.0) <= MOST**3
+    def of(cls, data: IncompleteRows) -> FewMissing | None:
+        """None where missing values are many."""
+        missing = np.sum(~data.patterns, axis=1)
+        worth_it = data.rows.shape[1] <= WIDEST and np.mean(missing**3.0) <= MOST**3
         return cls(data) if worth_it else None
 
     def work(self, k: int) -> float:
         """Multiplications of a log-likelihood, about."""
         p = self.rows.shape[1]
-        small = sum(3.0 * len(one.holes) ** 3 * len(one.sizes) for one in self.groups)
+        small = sum(3.0 * len(one.missing) ** 3 * len(one.sizes) for one in self.groups)
         return float(len(self.rows) * p * (k + 1.0) + small + p**3)
 
     def log_likelihood(self, loadings: Array, noise_variance: Array, *, flat_mean: bool) -> float:
         """Σ_i log N(y_i; m, ΛΛᵀ + Σ) of what was observed, m integrated out if it is flat."""
         found = self._fill(loadings, noise_variance, self.rows)
         squares = float(np.sum(found.precision * self.gram)) - found.explained
-        constant = float(self.seen.sum()) * float(np.log(2 * np.pi))
+        constant = float(self.observed.sum()) * float(np.log(2 * np.pi))
         value = -0.5 * (constant + found.log_dets + squares)
         if not flat_mean:
             return value
         root = np.linalg.cholesky(self._information(found))
         gain = np.linalg.solve(root, found.precision @ (self.ones @ found.filled))
         # The n_j of the determinant are left out, as in the bound: a flat prior has no constant.
-        freedom = len(loadings) * np.log(2 * np.pi) + np.sum(np.log(self.seen))
+        freedom = len(loadings) * np.log(2 * np.pi) + np.sum(np.log(self.observed))
         freedom -= 2 * np.sum(np.log(np.diag(root)))
         return float(value + 0.5 * (gain @ gain + freedom))
 
@@ -100,14 +101,14 @@ class FewHoles:
         precision[:p, :p] = np.diag(1.0 / noise_variance) - scaled @ side
         log_det = float(np.sum(np.log(noise_variance)) + np.linalg.slogdet(inner)[1])
         pulls = np.zeros((len(rows), wide))
-        pulls[:, :p] = (rows @ scaled) @ side  # minus P y in a hole, where y / σ² is 0
+        pulls[:, :p] = (rows @ scaled) @ side  # minus P y in a missing value, where y / σ² is 0
         filled, spread = np.zeros((len(rows), wide)), np.zeros(wide * wide)
         explained, log_dets = 0.0, self.n * log_det
-        for holes, sizes, chosen, of_row in self.groups:
-            first, second = (holes[half] for half in upper_half(len(holes)))
-            covariance, own = packed_inverses(precision[first, second], len(holes))
+        for missing, sizes, chosen, of_row in self.groups:
+            first, second = (missing[half] for half in upper_half(len(missing)))
+            covariance, own = packed_inverses(precision[first, second], len(missing))
             log_dets += float(sizes @ own)
-            columns = holes[:, of_row]
+            columns = missing[:, of_row]
             pull = pulls[chosen, columns]
             filled[chosen, columns] = values = times(covariance[:, of_row], pull)
             explained += float(np.sum(values * pull))
@@ -143,19 +144,19 @@ class _Filled(NamedTuple):
     """(p, p) Σ_i of the holes' covariances, in their places."""
 
 
-def _groups(data: HoleRows) -> list[Group]:
+def _groups(data: IncompleteRows) -> list[Group]:
     counts, p = np.sum(~data.patterns, axis=1), data.rows.shape[1]
     of_row = np.repeat(np.arange(len(counts)), np.diff(data.starts))
     widths = np.where(counts > 0, WIDTHS[np.searchsorted(WIDTHS, counts)], 0)
     found = []
     for h in np.unique(widths[widths > 0]):
         patterns = np.flatnonzero(widths == h)
-        holes = np.tile(np.arange(p, p + h), (len(patterns), 1))
+        missing = np.tile(np.arange(p, p + h), (len(patterns), 1))
         at, columns = np.nonzero(~data.patterns[patterns])
         first = np.concatenate([[0], np.cumsum(counts[patterns])[:-1]])
-        holes[at, np.arange(len(at)) - first[at]] = columns
+        missing[at, np.arange(len(at)) - first[at]] = columns
         rows = np.flatnonzero(widths[of_row] == h)
         place = np.searchsorted(patterns, of_row[rows])
         sizes = data.sizes[patterns].astype(float)
-        found.append(Group(np.ascontiguousarray(holes.T), sizes, rows, place))
+        found.append(Group(np.ascontiguousarray(missing.T), sizes, rows, place))
     return found

@@ -1,8 +1,8 @@
-"""Rows with holes, sorted by the pattern of what they have.
+"""Incomplete rows, sorted by the pattern of what they have.
 
 A Gaussian model does not see a rotation of rows with the same holes. Where they are more than
 their columns, they are rotated into one row for their mean and p for the rest, and zeros that
-nothing depends on: what a cycle costs is then a matter of the patterns, not of the rows.
+nothing depends on: what an iteration costs is then a matter of the patterns, not of the rows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Block(NamedTuple):
     """(r, p) zero in holes."""
     ones: Array
     """(r, 1) what a column of ones is for these rows: 1, unless they were rotated."""
-    seen: Array
+    observed: Array
     """(u, p) 1 where a pattern has a value."""
     of_row: Indices
     """(r,) pattern of each row, in order."""
@@ -55,12 +55,12 @@ class Block(NamedTuple):
         return np.asarray(np.take(values, self.of_row, axis=-1))
 
 
-class HoleRows:
+class IncompleteRows:
     """Rows sorted by pattern, zero in holes."""
 
-    def __init__(self, rows: Array, seen: BoolArray) -> None:
+    def __init__(self, rows: Array, observed: BoolArray) -> None:
         """`rows` must be zero where `seen` is not."""
-        keys = np.ascontiguousarray(np.packbits(seen, axis=1))
+        keys = np.ascontiguousarray(np.packbits(observed, axis=1))
         _, first, of_row = np.unique(
             keys.view(np.dtype((np.void, keys.shape[1]))).ravel(),
             return_index=True,
@@ -72,20 +72,20 @@ class HoleRows:
         """Which of the given rows each sorted one is."""
         self.rows = rows[self.order]
         self.ones = np.ones((len(rows), 1))
-        self.patterns: BoolArray = seen[first]
+        self.patterns: BoolArray = observed[first]
         self.sizes = np.bincount(of_row, minlength=len(first))
         self.starts = np.concatenate([[0], np.cumsum(self.sizes)])
         """Where the rows of each pattern begin, and the end."""
-        self.counts = seen.sum(axis=0).astype(float)
+        self.counts = observed.sum(axis=0).astype(float)
 
     @cached_property
-    def holes(self) -> tuple[Indices, Indices]:
-        """Rows, in their sorted order, and columns of the holes; not for rotated rows."""
+    def missing(self) -> tuple[Indices, Indices]:
+        """Rows, in their sorted order, and columns of the missing values; not for rotated rows."""
         of_row = np.repeat(np.arange(len(self.sizes)), self.sizes)
         rows, columns = np.nonzero(~self.patterns[of_row])
         return rows, columns
 
-    def rotated(self) -> HoleRows:
+    def rotated(self) -> IncompleteRows:
         """The same to a Gaussian model, with at most p + 1 rows for a pattern."""
         p = self.rows.shape[1]
         if self.sizes.max() <= p + 1:
@@ -135,15 +135,15 @@ def unpacked(numbers: Array, k: int) -> Array:
     return np.asarray(numbers[..., _places(k)])
 
 
-def score_covariances(seen: Array, signal: Array, k: int) -> tuple[Array, Array]:
+def score_covariances(observed: Array, signal: Array, k: int) -> tuple[Array, Array]:
     """V = (I + Σ_j E_j)^{-1} of each pattern (u, K, K) and log|V| (u,), E_j packed in `signal`."""
-    covariance, log_det = packed_covariances(seen, signal, k)
+    covariance, log_det = packed_covariances(observed, signal, k)
     return unpacked(covariance.T, k), log_det
 
 
-def packed_covariances(seen: Array, signal: Array, k: int) -> tuple[Array, Array]:
+def packed_covariances(observed: Array, signal: Array, k: int) -> tuple[Array, Array]:
     """The same as (K(K+1)/2, u), patterns last: what is done to all is done to long rows."""
-    precision = signal.T @ seen.T
+    precision = signal.T @ observed.T
     precision[_places(k).diagonal()] += 1.0
     covariance, log_det = packed_inverses(precision, k)
     return covariance, -log_det

@@ -1,8 +1,8 @@
-"""New rows with holes: y ~ N(m, CᵀC + Ψ), of which each row shows some columns.
+"""New incomplete rows: y ~ N(m, CᵀC + Ψ), of which each row shows some columns.
 
-The same formulas as in `predict.py` with the columns that a row has; rows with the same holes
-share their matrices. A row without any value has the scores' prior, N(0, I). Correlated factors
-are turned at the end, as there.
+The same formulas as in `predict.py` with the columns that a row has; rows with the same missing
+values share their matrices. A row without any value has the scores' prior, N(0, I). Correlated
+factors are turned at the end, as there.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from cuspfa._typing import Array, BoolArray, Indices
 from cuspfa.missing.kernels import draw_scores
-from cuspfa.missing.patterns import Block, HoleRows, packed, score_covariances
+from cuspfa.missing.patterns import Block, IncompleteRows, packed, score_covariances
 from cuspfa.posterior.draws import Draws
 from cuspfa.posterior.predictive import LOG_2PI, MarginalGaussian, check_scores
 
@@ -36,20 +36,20 @@ class _Part(NamedTuple):
 class ObservedRows:
     """Rows with NaN in holes, and what a `MarginalGaussian` says of them."""
 
-    def __init__(self, law: MarginalGaussian, rows: Array) -> None:
-        self.law, self.given = law, np.asarray(rows, dtype=float)
-        self.seen: BoolArray = ~np.isnan(self.given)
+    def __init__(self, distribution: MarginalGaussian, rows: Array) -> None:
+        self.distribution, self.given = distribution, np.asarray(rows, dtype=float)
+        self.observed: BoolArray = ~np.isnan(self.given)
         with np.errstate(over="ignore", invalid="ignore"):  # said below, with the row
-            residual = np.where(self.seen, self.given - law.mean, 0.0)
-        self.data = HoleRows(residual, self.seen)
+            residual = np.where(self.observed, self.given - distribution.mean, 0.0)
+        self.data = IncompleteRows(residual, self.observed)
 
     def _parts(self) -> Iterator[_Part]:
-        c, noise = self.law.components, self.law.noise_variance
+        c, noise = self.distribution.components, self.distribution.noise_variance
         k, first = len(c), 0
         scaled = (c / noise).T
         signal = packed(scaled[:, :, None] * c.T[:, None, :])
         for block in self.data.blocks(k):
-            covariance, log_det = score_covariances(block.seen, signal, k)
+            covariance, log_det = score_covariances(block.observed, signal, k)
             with np.errstate(over="ignore", invalid="ignore"):
                 towards = block.rows @ scaled
                 scores = (block.of_rows(covariance) @ towards[:, :, None])[:, :, 0]
@@ -58,34 +58,34 @@ class ObservedRows:
             yield _Part(block, at, scores, covariance, log_det)
 
     def scores(self) -> Array:
-        """E[η | y] of each row, (n, K), on the axes of the law."""
-        turn = self.law.turn
+        """E[η | y] of each row, (n, K), on the axes of the distribution."""
+        turn = self.distribution.turn
         return self._scores() if turn is None else np.asarray(self._scores() @ turn)
 
     def _scores(self) -> Array:
-        result = np.zeros((len(self.given), len(self.law.components)))
+        result = np.zeros((len(self.given), len(self.distribution.components)))
         for part in self._parts():
             result[part.at] = part.scores
         return check_scores(result)
 
     def score_covariances(self) -> Array:
         """Covariance of η given y, of each row, (n, K, K)."""
-        k = len(self.law.components)
+        k = len(self.distribution.components)
         result = np.zeros((len(self.given), k, k))
         for part in self._parts():
             result[part.at] = part.block.of_rows(part.covariance)
-        turn = self.law.turn
+        turn = self.distribution.turn
         return result if turn is None else np.asarray(turn.T @ result @ turn)
 
     def log_density(self) -> Array:
         """Log density of what each row shows, (n,); 0 for a row that shows nothing."""
-        noise, result = self.law.noise_variance, np.zeros(len(self.given))
+        noise, result = self.distribution.noise_variance, np.zeros(len(self.given))
         for part in self._parts():
-            seen = part.block.seen
-            constant = seen @ (LOG_2PI + np.log(noise)) - part.log_det
+            observed = part.block.observed
+            constant = observed @ (LOG_2PI + np.log(noise)) - part.log_det
             with np.errstate(over="ignore", invalid="ignore"):
-                residual = part.block.rows - part.scores @ self.law.components
-                residual = np.where(part.block.of_rows(seen) > 0, residual, 0.0)
+                residual = part.block.rows - part.scores @ self.distribution.components
+                residual = np.where(part.block.of_rows(observed) > 0, residual, 0.0)
                 squares = residual**2 @ (1.0 / noise) + np.sum(part.scores**2, axis=1)
             squares = np.where(np.isnan(squares), np.inf, squares)
             result[part.at] = -0.5 * (part.block.of_rows(constant) + squares)
@@ -93,25 +93,25 @@ class ObservedRows:
 
     def filled(self) -> Array:
         """The rows with the expected values of their holes, (n, p)."""
-        expected = self.law.mean + self._scores() @ self.law.components
-        return np.where(self.seen, self.given, expected)
+        expected = self.distribution.mean + self._scores() @ self.distribution.components
+        return np.where(self.observed, self.given, expected)
 
     def standard_deviations(self) -> Array:
-        """Of the values of the holes given what their rows show, (n, p); 0 where observed."""
+        """Of missing values given what their rows show, (n, p); 0 where observed."""
         result = np.zeros_like(self.given)
-        c = self.law.components
+        c = self.distribution.components
         for part in self._parts():
-            own = np.einsum("kj,ukj->uj", c, part.covariance @ c) + self.law.noise_variance
-            result[part.at] = np.sqrt(part.block.of_rows(own * (1.0 - part.block.seen)))
+            own = np.einsum("kj,ukj->uj", c, part.covariance @ c) + self.distribution.noise_variance
+            result[part.at] = np.sqrt(part.block.of_rows(own * (1.0 - part.block.observed)))
         return result
 
     def draw(self, draws: Draws, means: Array, rng: np.random.Generator) -> Iterator[Array]:
-        """The rows with their holes drawn, (n, p), once for each draw of the parameters."""
-        row, column = np.nonzero(~self.seen)
+        """The rows with missing values drawn, (n, p), once for each draw of the parameters."""
+        row, column = np.nonzero(~self.observed)
         place = np.empty(len(self.given), dtype=np.intp)
         place[self.data.order] = np.arange(len(place))
         for loadings, noise, mean in zip(draws.loadings, draws.noise_variance, means, strict=True):
-            scores = draw_scores(self.data, loadings, noise, mean - self.law.mean, rng)
+            scores = draw_scores(self.data, loadings, noise, mean - self.distribution.mean, rng)
             filled = self.given.copy()
             values = mean[column] + np.sum(loadings[column] * scores[place[row]], axis=1)
             filled[row, column] = values + np.sqrt(noise[column]) * rng.standard_normal(len(row))

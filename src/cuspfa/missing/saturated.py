@@ -1,9 +1,9 @@
 """Correlations of data with missing values without a factor model, and what they are worth.
 
-By EM for a normal law, from where a model has it. Of values that are missing nothing is known, so
-that n rows with them are worth fewer complete ones: measures of fit that took them for n complete
-rows would call any model bad. How many they are worth is found by data drawn from the model, with
-values missing in the same places.
+By EM for a normal distribution, from where a model has it. Of values that are missing nothing is
+known, so that n rows with them are worth fewer complete ones: measures of fit that took them for n
+complete rows would call any model bad. How many they are worth is found by data drawn from the
+model, with values missing in the same places.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cuspfa._typing import Array
-from cuspfa.missing.patterns import Block, HoleRows
+from cuspfa.missing.patterns import Block, IncompleteRows
 
 FEWEST_STEPS, MOST_STEPS, CLOSE = 8, 20, 5e-4
 """Steps of EM, and the change of a correlation at which they end."""
@@ -43,8 +43,8 @@ class Unrestricted(NamedTuple):
     effective: Effective
 
 
-class _Law(NamedTuple):
-    """A normal law."""
+class _Normal(NamedTuple):
+    """A normal distribution."""
 
     mean: Array
     covariance: Array
@@ -55,12 +55,12 @@ class _Law(NamedTuple):
         return np.asarray(self.covariance / sd[:, None] / sd)
 
 
-def too_long(data: HoleRows, steps: int = FEWEST_STEPS) -> bool:
+def too_long(data: IncompleteRows, steps: int = FEWEST_STEPS) -> bool:
     """Would covariances without a model take long?"""
     return len(data.patterns) * float(data.rows.shape[1]) ** 3 * steps > MOST_WORK
 
 
-def unrestricted(data: HoleRows, mean: Array, covariance: Array) -> Unrestricted | None:
+def unrestricted(data: IncompleteRows, mean: Array, covariance: Array) -> Unrestricted | None:
     """Of rows as they were, not rotated, and the mean and covariance of a model of them.
 
     None where that would take long, and where there are no more rows than columns, of which
@@ -73,7 +73,7 @@ def unrestricted(data: HoleRows, mean: Array, covariance: Array) -> Unrestricted
     replicates = min(math.ceil(PAIRS / pairs), MOST_REPLICATES)
     each = len(data.patterns) * float(p) ** 3 * (1 + replicates)
     steps = int(np.clip(WORK / each, FEWEST_STEPS, MOST_STEPS))
-    model = _Law(mean, covariance)
+    model = _Normal(mean, covariance)
     try:
         found = _maximised(data.rotated(), model, steps)
         ratio = _likelihood_ratio(data.rotated(), model, found)
@@ -102,17 +102,17 @@ def _discrepancy(correlation: Array, model: Array) -> float:
     return float(np.sum(excess - np.log1p(excess)))
 
 
-def _maximised(data: HoleRows, law: _Law, steps: int) -> _Law:
-    """The law after steps of EM."""
+def _maximised(data: IncompleteRows, distribution: _Normal, steps: int) -> _Normal:
+    """The distribution after steps of EM."""
     n, p = data.n, data.rows.shape[1]
     for _ in range(steps):
-        mean, covariance = law
+        mean, covariance = distribution
         sums, products, weights = np.zeros(p), np.zeros((p, p)), np.zeros((p, p))
         for block, observed in _covariances(data, covariance):
-            both = block.seen[:, :, None] * block.seen[:, None, :]
+            both = block.observed[:, :, None] * block.observed[:, None, :]
             slopes = (np.linalg.inv(observed) * both) @ covariance
             weights += np.einsum("u,uij->ij", block.sizes, slopes)
-            centred = block.rows - block.ones * mean * block.of_rows(block.seen)
+            centred = block.rows - block.ones * mean * block.of_rows(block.observed)
             filled = np.matmul(centred[:, None, :], block.of_rows(slopes))[:, 0]
             filled += block.ones * mean
             sums += block.ones[:, 0] @ filled
@@ -120,44 +120,46 @@ def _maximised(data: HoleRows, law: _Law, steps: int) -> _Law:
         products += n * covariance - covariance @ weights  # of what is missing, given the rest
         after = sums / n
         found = products / n - np.outer(after, after)
-        before, law = law, _Law(after, (found + found.T) / 2)
-        if np.max(np.abs(law.correlation - before.correlation)) < CLOSE:
+        before, distribution = distribution, _Normal(after, (found + found.T) / 2)
+        if np.max(np.abs(distribution.correlation - before.correlation)) < CLOSE:
             break
-    return law
+    return distribution
 
 
-def _likelihood_ratio(data: HoleRows, model: _Law, found: _Law) -> float:
+def _likelihood_ratio(data: IncompleteRows, model: _Normal, found: _Normal) -> float:
     """Twice the log-likelihood that the model's correlations lose, with means and variances free.
 
     About χ² with a degree of freedom for each correlation, if the model is known.
     """
     sd = np.sqrt(np.diag(found.covariance))
-    restricted = _Law(found.mean, model.correlation * sd[:, None] * sd)
+    restricted = _Normal(found.mean, model.correlation * sd[:, None] * sd)
     return max(_deviance(data, restricted) - _deviance(data, found), 0.0)
 
 
-def _deviance(data: HoleRows, law: _Law) -> float:
+def _deviance(data: IncompleteRows, distribution: _Normal) -> float:
     """−2 log-likelihood of what was observed, up to a constant."""
     value = 0.0
-    for block, observed in _covariances(data, law.covariance):
-        seen = block.of_rows(block.seen)
-        centred = block.rows - block.ones * law.mean * seen
-        inverse = block.of_rows(np.asarray(np.linalg.inv(observed)))
-        value += float(block.sizes @ np.linalg.slogdet(observed)[1])
+    for block, covariance in _covariances(data, distribution.covariance):
+        observed = block.of_rows(block.observed)
+        centred = block.rows - block.ones * distribution.mean * observed
+        inverse = block.of_rows(np.asarray(np.linalg.inv(covariance)))
+        value += float(block.sizes @ np.linalg.slogdet(covariance)[1])
         value += float(np.sum(np.matmul(centred[:, None, :], inverse)[:, 0] * centred))
     return value
 
 
-def _covariances(data: HoleRows, covariance: Array) -> Iterator[tuple[Block, Array]]:
+def _covariances(data: IncompleteRows, covariance: Array) -> Iterator[tuple[Block, Array]]:
     """By blocks: (u, p, p) of what patterns show, with ones on the diagonal where nothing is."""
     p = len(covariance)
     for block in data.blocks(p):
-        observed = covariance * (block.seen[:, :, None] * block.seen[:, None, :])
-        observed[:, np.arange(p), np.arange(p)] += 1.0 - block.seen
+        observed = covariance * (block.observed[:, :, None] * block.observed[:, None, :])
+        observed[:, np.arange(p), np.arange(p)] += 1.0 - block.observed
         yield block, observed
 
 
-def _replicate(data: HoleRows, model: _Law, rng: np.random.Generator) -> tuple[HoleRows, Array]:
+def _replicate(
+    data: IncompleteRows, model: _Normal, rng: np.random.Generator
+) -> tuple[IncompleteRows, Array]:
     """Rows of the model with values missing where the data have none, and the same complete."""
     root = np.linalg.cholesky(model.covariance)
     whole = model.mean + rng.standard_normal((data.n, len(root))) @ root.T

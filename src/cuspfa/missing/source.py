@@ -1,8 +1,8 @@
-"""The source over data with holes.
+"""The source over incomplete data.
 
-Rows with the same holes share their score covariance V = (I + Σ_j τ_j E[λ_jλ_jᵀ])^{-1}, j over the
-columns they have. Sums over what is observed are products with the patterns' 0/1 matrix, K×K
-matrices packed as K(K+1)/2 numbers, a block of rows at a time.
+Rows with the same missing values share their score covariance V = (I + Σ_j τ_j E[λ_jλ_jᵀ])^{-1}, j
+over the columns they have. Sums over what is observed are products with the patterns' 0/1 matrix,
+K×K matrices packed as K(K+1)/2 numbers, a block of rows at a time.
 """
 
 from __future__ import annotations
@@ -19,70 +19,70 @@ from cuspfa.data.in_memory import GramMatrix, RowMatrix
 from cuspfa.data.names import column_label
 from cuspfa.data.protocols import CompleteSource
 from cuspfa.inference.kernels import Statistics
-from cuspfa.inference.updates import LoadingsLaw
-from cuspfa.missing.likelihood import FewHoles
+from cuspfa.inference.updates import LoadingsDistribution
+from cuspfa.missing.likelihood import FewMissing
 from cuspfa.missing.patterns import (
     Block,
-    HoleRows,
+    IncompleteRows,
     packed,
     packed_covariances,
     times,
     unpacked,
     upper_half,
 )
-from cuspfa.missing.updates import HoleLoadings, HoleMoments
+from cuspfa.missing.updates import RowwiseLoadings, RowwiseScoreMoments
 
 APART, WIDEST_PAIRS = 0.25, 2000
 """The share of rows that should have both of two columns, and columns up to which that is seen."""
 MANY_ALONE = 0.2
 """The share of rows with one value from which on that is worth a warning."""
 MEAN_STEPS = 4
-"""Steps of conjugate gradients for the means; with few holes one or two are enough."""
+"""Steps of conjugate gradients for the means; with few missing values one or two are enough."""
 
 
-def prepare_holes(rows: Any, *, scaling: str, flat_mean: bool) -> Prepared:
+def prepare_incomplete(rows: Any, *, scaling: str, flat_mean: bool) -> Prepared:
     """Rows with NaN, centred and scaled by what each column has."""
-    seen = ~np.isnan(rows)
-    counts = seen.sum(axis=0)
+    observed = ~np.isnan(rows)
+    counts = observed.sum(axis=0)
     filled = np.array(rows, dtype=float, order="C")
-    filled[~seen] = 0.0
+    filled[~observed] = 0.0
     center = filled.sum(axis=0) / counts
     filled -= center
-    filled[~seen] = 0.0
+    filled[~observed] = 0.0
     center += (shift := filled.sum(axis=0) / counts)  # what rounding left of large means
     filled -= shift
-    filled[~seen] = 0.0
+    filled[~observed] = 0.0
     scale = column_scale(np.einsum("ij,ij->j", filled, filled) / (counts - 1), scaling)
     filled /= scale
-    source = HoleSource(HoleRows(filled, seen), flat_mean=flat_mean)
+    source = MissingDataSource(IncompleteRows(filled, observed), flat_mean=flat_mean)
     return Prepared(source, center, scale, len(rows))
 
 
-class HoleSource:
-    """A `DataSource` over rows with holes, each column centred at the mean of what it has."""
+class MissingDataSource:
+    """A `DataSource` over incomplete rows, each column centred at the mean of what it has."""
 
-    def __init__(self, data: HoleRows, *, flat_mean: bool = True) -> None:
+    def __init__(self, data: IncompleteRows, *, flat_mean: bool = True) -> None:
         """`flat_mean` False takes the means of what was observed for those of the columns.
 
-        That is biased unless holes are there for no reason at all; it is for comparison.
+        That is biased unless missing values are there for no reason at all; it is for comparison.
         """
         self.data, self.original, self._flat = data.rotated(), data, flat_mean
         n, self.p = data.n, data.rows.shape[1]
         self.n = n - 1.0 if flat_mean else float(n)
         self._part = self.n / n
-        self.seen = data.counts
+        self.observed = data.counts
         self.counts: Array = data.counts - 1.0 if flat_mean else data.counts
         self.squares: Array = np.einsum("ij,ij->j", self.data.rows, self.data.rows)
         self._start: CompleteSource | None = None
-        self._few = FewHoles.of(self.data)
+        self._few = FewMissing.of(self.data)
 
     @cached_property
     def together(self) -> Array | None:
         """(p, p) rows that have both of two columns; None for very many columns."""
         if self.p > WIDEST_PAIRS:
             return None
-        seen = self.data.patterns.astype(float)
-        return np.asarray(seen.T @ (self.data.sizes[:, None] * seen))
+        observed = self.data.patterns.astype(float)
+        return np.asarray(observed.T @ (self.data.sizes[:, None] * observed))
 
     @property
     def apart(self) -> bool:
@@ -93,8 +93,8 @@ class HoleSource:
         """One variance for each pattern; its sum over the rows that have a column, over n."""
         sums, term = np.zeros(self.p), 0.0
         for block in self.data.blocks(0):
-            v = 1.0 / (1.0 + block.seen @ signal)
-            sums += (block.sizes * v) @ block.seen
+            v = 1.0 / (1.0 + block.observed @ signal)
+            sums += (block.sizes * v) @ block.observed
             term += 0.5 * self._part * float(block.sizes @ (np.log(v) + 1.0 - v))
         return np.asarray(self._part * sums / self.n), term
 
@@ -110,17 +110,19 @@ class HoleSource:
         """
         k = weights.shape[1]
         for block in self.data.blocks(k):
-            covariance, log_dets = packed_covariances(block.seen, signal, k)
+            covariance, log_dets = packed_covariances(block.observed, signal, k)
             towards = weights.T @ block.rows.T
             if pull is not None:
-                towards += block.ones[:, 0] * block.to_rows(pull.T @ block.seen.T)
+                towards += block.ones[:, 0] * block.to_rows(pull.T @ block.observed.T)
             scores = times(block.to_rows(covariance), towards)
             yield block, towards, scores, covariance, log_dets
 
-    def expect_scores(self, loadings: LoadingsLaw, noise_precision: Array) -> HoleMoments:
+    def expect_scores(
+        self, loadings: LoadingsDistribution, noise_precision: Array
+    ) -> RowwiseScoreMoments:
         """Step 3, given the columns' means as q(λ_j) has them: m_i = V_i Σ_j τ_j(…)."""
         p, k = loadings.mean.shape
-        anchor = loadings.anchor if isinstance(loadings, HoleLoadings) else np.zeros((p, k))
+        anchor = loadings.anchor if isinstance(loadings, RowwiseLoadings) else np.zeros((p, k))
         outer = loadings.mean[:, :, None] * loadings.mean[:, None, :]
         second = noise_precision[:, None, None] * (outer + loadings.covariances())
         signal, pull = packed(second), (second @ anchor[:, :, None])[:, :, 0]
@@ -133,21 +135,21 @@ class HoleSource:
             products = block.by_pattern(scores[left] * scores[right])
             cross += (scores @ block.rows).T
             level = block.ones[:, 0] * scores
-            sums += (block.by_pattern(level) @ block.seen).T
-            by_column += ((products + own) @ block.seen).T
+            sums += (block.by_pattern(level) @ block.observed).T
+            by_column += ((products + own) @ block.observed).T
             total += scores @ scores.T
             spread += own.sum(axis=1)
             mean += level.sum(axis=1)
             log_det += self._part * float(block.sizes @ log_dets)
         own_second, spread = unpacked(by_column, k), unpacked(spread, k)
         if not self._flat:
-            return HoleMoments(
+            return RowwiseScoreMoments(
                 cross, own_second, np.zeros((p, k)), total + spread, spread, log_det, self.n
             )
-        n, at = self.data.n, sums / self.seen[:, None]
-        own_second -= self.seen[:, None, None] * at[:, :, None] * at[:, None, :]
+        n, at = self.data.n, sums / self.observed[:, None]
+        own_second -= self.observed[:, None, None] * at[:, :, None] * at[:, None, :]
         total += spread - np.outer(mean, mean / n)
-        return HoleMoments(cross, own_second, at - mean / n, total, spread, log_det, self.n)
+        return RowwiseScoreMoments(cross, own_second, at - mean / n, total, spread, log_det, self.n)
 
     def likelihood_work(self, k: int) -> float:
         """The products with the patterns, and the small matrices."""
@@ -160,20 +162,21 @@ class HoleSource:
     def log_likelihood(self, loadings: Array, noise_variance: Array) -> float:
         """Σ_i log N(y_i; m, ΛΛᵀ + Σ) of what was observed, m integrated out.
 
-        Exactly where holes are few; otherwise from below: the law of m is then taken to be
-        N(m̂, D^{-1/2} Ω D^{-1/2}) with D = diag(n_j), which it is without holes.
+        Exactly where missing values are few; otherwise from below: the distribution of m is then
+        taken to be N(m̂, D^{-1/2} Ω D^{-1/2}) with D = diag(n_j), which it is without missing
+        values.
         """
         if self._few is not None:
             return self._few.log_likelihood(loadings, noise_variance, flat_mean=self._flat)
         p, k = loadings.shape
         tau = 1.0 / noise_variance
         scaled = tau[:, None] * loadings
-        value = -0.5 * float(self.seen @ (np.log(2 * np.pi) + np.log(noise_variance)))
+        value = -0.5 * float(self.observed @ (np.log(2 * np.pi) + np.log(noise_variance)))
         signal = packed(scaled[:, :, None] * loadings[:, None, :])
-        root_n = np.sqrt(self.seen)
+        root_n = np.sqrt(self.observed)
         # What Ω^{-1}'s trace with the covariance of m needs, by the columns a row has.
         apart = packed((scaled / root_n[:, None])[:, :, None] * loadings[:, None, :])
-        own = packed((scaled / self.seen[:, None])[:, :, None] * loadings[:, None, :])
+        own = packed((scaled / self.observed[:, None])[:, :, None] * loadings[:, None, :])
         kept: list[Array] = []
         explained, cross, trace = 0.0, np.zeros((p, k)), 0.0
         for block, towards, scores, covariance, log_dets in self._each(signal, scaled):
@@ -181,9 +184,9 @@ class HoleSource:
             value += 0.5 * float(block.sizes @ log_dets)
             if not self._flat:
                 continue
-            cross += (block.by_pattern(block.ones[:, 0] * scores) @ block.seen).T
-            spread = unpacked(block.seen @ apart, k)
-            spread = spread @ spread + unpacked(block.seen @ own, k)
+            cross += (block.by_pattern(block.ones[:, 0] * scores) @ block.observed).T
+            spread = unpacked(block.observed @ apart, k)
+            spread = spread @ spread + unpacked(block.observed @ own, k)
             inside = np.sum(unpacked(covariance.T, k) * spread, axis=(1, 2))
             trace += float(block.sizes @ inside)
             kept.append(covariance)
@@ -196,9 +199,9 @@ class HoleSource:
             """Σ_i Ω_i^{-1} m, of the columns that each row has."""
             found = np.zeros((p, k))
             for block, covariance in zip(self.data.blocks(k), kept, strict=True):
-                scores = times(covariance, (scaled * m[:, None]).T @ block.seen.T)
-                found += ((block.sizes * scores) @ block.seen).T
-            return np.asarray(self.seen * tau * m - np.sum(scaled * found, axis=1))
+                scores = times(covariance, (scaled * m[:, None]).T @ block.observed.T)
+                found += ((block.sizes * scores) @ block.observed).T
+            return np.asarray(self.observed * tau * m - np.sum(scaled * found, axis=1))
 
         def likely(m: Array) -> Array:
             """D^{-1/2} Ω D^{-1/2} m."""
@@ -214,12 +217,12 @@ class HoleSource:
         return float(value + gain - 0.5 * (float(tau @ variance) - trace) + entropy)
 
     def statistics(self, largest: int | None = None) -> Statistics | None:
-        """None: rows with holes have no sufficient statistics."""
+        """None: incomplete rows have no sufficient statistics."""
         return None
 
-    def likeness(self, loadings: Array, noise_variance: Array) -> CompleteSource | None:
+    def surrogate(self, loadings: Array, noise_variance: Array) -> CompleteSource | None:
         """Rows completed by a fit, as many as there are values for."""
-        share = float(np.mean(self.seen)) / self.data.n
+        share = float(np.mean(self.observed)) / self.data.n
         if share == 1.0 or not loadings.shape[1] or self.apart:
             return None
         if self._few is None:
@@ -237,7 +240,8 @@ class HoleSource:
         """Of rows with zeros in holes, or completed by the loadings that are near.
 
         Zeros make signal smaller, and noise no larger than it is; so the first look sees too few
-        directions rather than too many. With loadings at hand holes have their expected values.
+        directions rather than too many. With loadings at hand missing values have their expected
+        values.
         """
         if near is None or not near.shape[1]:
             if self._start is None:
@@ -252,7 +256,7 @@ class HoleSource:
 
         `share` is the part of them that is to count.
         """
-        stretch = np.sqrt(self.data.n / self.seen)
+        stretch = np.sqrt(self.data.n / self.observed)
         small = self.p <= SMALL_GRAM
         gram, rows = np.zeros((self.p, self.p) if small else (0, 0)), []
         for part in self._filled(stretch, near, noise_variance):
@@ -265,7 +269,7 @@ class HoleSource:
         return CompleteSource(RowMatrix(np.sqrt(share) * np.vstack(rows), share * self.n))
 
     def _filled(self, stretch: Array, near: Array | None, noise_variance: Array) -> Iterator[Array]:
-        """Such rows, by blocks; without holes they are the rows themselves."""
+        """Such rows, by blocks; without missing values they are the rows themselves."""
         if near is None:
             yield from (block.rows * stretch for block in self.data.blocks(0))
             return
@@ -274,18 +278,18 @@ class HoleSource:
         sums, mean = np.zeros_like(near), np.zeros(near.shape[1])
         for block, _, scores, _, _ in self._each(signal, scaled):
             level = block.ones[:, 0] * scores
-            sums += (block.by_pattern(level) @ block.seen).T
+            sums += (block.by_pattern(level) @ block.observed).T
             mean += level.sum(axis=1)
-        off = np.sum(near * sums, axis=1) / self.seen  # fitted values, centred as the data are
+        off = np.sum(near * sums, axis=1) / self.observed  # fitted values, centred as the data are
         for block, _, scores, _, _ in self._each(signal, scaled):
             fitted = scores.T @ near.T
-            left = (block.rows - fitted + block.ones * off) * block.of_rows(block.seen)
+            left = (block.rows - fitted + block.ones * off) * block.of_rows(block.observed)
             yield fitted - block.ones * (near @ (mean / self.data.n)) + stretch * left
 
 
 def single_values(source: Any) -> str | None:
     """A warning of many rows with one value each, if there are."""
-    if not isinstance(source, HoleSource):
+    if not isinstance(source, MissingDataSource):
         return None
     data = source.data
     alone = int(data.sizes[data.patterns.sum(axis=1) == 1].sum())
@@ -298,9 +302,9 @@ def single_values(source: Any) -> str | None:
     )
 
 
-def never_together(source: Any, labels: list[Any] | None) -> str | None:
+def never_co_observed(source: Any, labels: list[Any] | None) -> str | None:
     """A warning that names columns of which no row has both, if there are."""
-    together = source.together if isinstance(source, HoleSource) else None
+    together = source.together if isinstance(source, MissingDataSource) else None
     if together is None:
         return None
     first, second = np.nonzero(np.triu(together == 0, 1))

@@ -17,11 +17,11 @@ from typing import NamedTuple
 import numpy as np
 
 from cuspfa._typing import Array, BoolArray
-from cuspfa.inference.updates import LoadingsLaw
+from cuspfa.inference.updates import LoadingsDistribution
 
 
-class HoleMoments(NamedTuple):
-    """Of data with holes: all that loadings, noise and bound may know of η_i ~ N(m_i, V_i)."""
+class RowwiseScoreMoments(NamedTuple):
+    """Of incomplete data: all that loadings, noise and bound may know of η_i ~ N(m_i, V_i)."""
 
     cross: Array
     """(p, K) Σ_i y_ij m_i over the rows that have column j, y_ij centred over them."""
@@ -38,15 +38,15 @@ class HoleMoments(NamedTuple):
     n: float
     """The number of rows the likelihood counts."""
 
-    def covariance(self, loadings: LoadingsLaw, noise_precision: Array) -> Array:
+    def covariance(self, loadings: LoadingsDistribution, noise_precision: Array) -> Array:
         """(K, K) the mean of the V_i."""
         return self.spread / self.n
 
-    def location(self, loadings: LoadingsLaw) -> Array:
+    def location(self, loadings: LoadingsDistribution) -> Array:
         """(p,) E[mean of column j], as a difference to the mean of what was observed."""
         return np.asarray(-np.sum(loadings.mean * self.anchor, axis=1))
 
-    def best_loadings(self, prior_precision: Array, noise_precision: Array) -> HoleLoadings:
+    def best_loadings(self, prior_precision: Array, noise_precision: Array) -> RowwiseLoadings:
         """Best q(Λ) with the others fixed (step 1), and the means of the columns with it."""
         precision = noise_precision[:, None, None] * self.second
         diagonal = np.arange(len(prior_precision))
@@ -54,17 +54,17 @@ class HoleMoments(NamedTuple):
         covariance = _symmetric(np.asarray(np.linalg.inv(precision), dtype=float))
         mean = (covariance @ (noise_precision[:, None] * self.cross)[:, :, None])[:, :, 0]
         log_det = -float(np.sum(np.linalg.slogdet(precision)[1]))
-        return HoleLoadings(mean, covariance, self.anchor, log_det)
+        return RowwiseLoadings(mean, covariance, self.anchor, log_det)
 
-    def expected_rss(self, loadings: LoadingsLaw, squares: Array) -> Array:
+    def expected_rss(self, loadings: LoadingsDistribution, squares: Array) -> Array:
         """(p,) E Σ_i (y_ij − λ_jᵀη_i)² over the rows that have column j, both centred."""
         second = loadings.covariances() + loadings.mean[:, :, None] * loadings.mean[:, None, :]
         fitted = np.sum(second * self.second, axis=(1, 2))
         return np.asarray(squares + fitted - 2.0 * np.sum(loadings.mean * self.cross, axis=1))
 
-    def rotated(self, r: Array, log_det_r: float) -> HoleMoments:
+    def rotated(self, r: Array, log_det_r: float) -> RowwiseScoreMoments:
         """The moments of Rη."""
-        return HoleMoments(
+        return RowwiseScoreMoments(
             self.cross @ r.T,
             r @ self.second @ r.T,
             self.anchor @ r.T,
@@ -75,7 +75,7 @@ class HoleMoments(NamedTuple):
         )
 
 
-class HoleLoadings(NamedTuple):
+class RowwiseLoadings(NamedTuple):
     """q(λ_j) = N(μ_j, V_j), each with a covariance of its own."""
 
     mean: Array
@@ -93,7 +93,7 @@ class HoleLoadings(NamedTuple):
         return int(self.mean.shape[1])
 
     @property
-    def column_energy(self) -> Array:
+    def column_squared_norm(self) -> Array:
         """(K,) E‖λ_·h‖²."""
         own = np.diagonal(self.covariance, axis1=1, axis2=2)
         return np.asarray(np.sum(self.mean**2 + own, axis=0))
@@ -131,25 +131,27 @@ class HoleLoadings(NamedTuple):
         product = outer.T @ np.linalg.inv(self.covariance).reshape(p, k * k)
         return np.asarray(product.reshape(k, k, k, k).transpose(0, 2, 1, 3).reshape(k * k, k * k))
 
-    def only(self, columns: BoolArray) -> HoleLoadings:
-        """The marginal law of some columns of Λ (mask over K); without its log-determinant."""
-        return HoleLoadings(
+    def only(self, columns: BoolArray) -> RowwiseLoadings:
+        """The marginal distribution of some columns of Λ (mask over K); without its log-
+        determinant.
+        """
+        return RowwiseLoadings(
             self.mean[:, columns],
             self.covariance[:, columns][:, :, columns],
             self.anchor[:, columns],
             float("nan"),
         )
 
-    def rotated(self, r_inverse: Array, log_det_r: float) -> HoleLoadings:
-        """The law of R^{-T}λ_j, which leaves Λη as it was when η becomes Rη."""
-        return HoleLoadings(
+    def rotated(self, r_inverse: Array, log_det_r: float) -> RowwiseLoadings:
+        """The distribution of R^{-T}λ_j, which leaves Λη as it was when η becomes Rη."""
+        return RowwiseLoadings(
             self.mean @ r_inverse,
             _symmetric(r_inverse.T @ self.covariance @ r_inverse),
             self.anchor @ np.linalg.inv(r_inverse).T,
             self.log_det - 2 * len(self.mean) * log_det_r,
         )
 
-    def widened(self, times: float) -> HoleLoadings:
+    def widened(self, times: float) -> RowwiseLoadings:
         """The same with all covariances multiplied."""
         log_det = self.log_det + self.mean.size * float(np.log(times))
         return self._replace(covariance=times * self.covariance, log_det=log_det)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from cuspfa._utils.arguments import LARGEST, between, must_be, store_positive
 from cuspfa.model.process import SMALLEST_COUNTED_SHAPE, CumulativeShrinkage
-from cuspfa.model.slabs import GaussianSlab, InverseGammaSlab, LearnedSlab
+from cuspfa.model.slabs import EmpiricalBayesSlab, GaussianSlab, InverseGammaSlab
 
 FEW_SHAPE = 0.1
 """Of the noise prior for the smallest number of values."""
@@ -30,8 +30,8 @@ class CuspPrior:
     ----------
     alpha : float, default=5.0
         α, the number of factors expected before the data are seen.
-    slab : GaussianSlab, InverseGammaSlab or LearnedSlab
-        Law of the loadings of an active factor. The default,
+    slab : GaussianSlab, InverseGammaSlab or EmpiricalBayesSlab
+        Distribution of the loadings of an active factor. The default,
         `InverseGammaSlab(2, 0.4, pooled=True)`, learns each factor's scale and lets
         alike factors share it.
     spike : float or None, default=None
@@ -65,7 +65,7 @@ class CuspPrior:
     """
 
     alpha: float = 5.0
-    slab: GaussianSlab | InverseGammaSlab | LearnedSlab = field(default_factory=default_slab)
+    slab: GaussianSlab | InverseGammaSlab | EmpiricalBayesSlab = field(default_factory=default_slab)
     spike: float | None = None
     noise_shape: float = -1.0
     noise_rate: float = 0.003
@@ -75,8 +75,10 @@ class CuspPrior:
         store_positive(self, "alpha", "noise_rate", "stick_shape")
         shape = between("noise_shape", self.noise_shape, -1.0, LARGEST)
         object.__setattr__(self, "noise_shape", shape)
-        if not isinstance(self.slab, (GaussianSlab, InverseGammaSlab, LearnedSlab)):
-            raise must_be("slab", "a GaussianSlab, an InverseGammaSlab or a LearnedSlab", self.slab)
+        if not isinstance(self.slab, (GaussianSlab, InverseGammaSlab, EmpiricalBayesSlab)):
+            raise must_be(
+                "slab", "a GaussianSlab, an InverseGammaSlab or a EmpiricalBayesSlab", self.slab
+            )
         if isinstance(self.slab, InverseGammaSlab) and self.slab.pooled:
             start = (self.slab.shape, self.slab.rate)
             if not all(1e-3 <= number <= 1e4 for number in start):
@@ -100,7 +102,7 @@ class CuspPrior:
             raise must_be(
                 "spike", f"smaller than the mode {self.slab.mode:g} of the slab", self.spike
             )
-        if isinstance(self.slab, LearnedSlab) or getattr(self.slab, "pooled", False):
+        if isinstance(self.slab, EmpiricalBayesSlab) or getattr(self.slab, "pooled", False):
             raise must_be("spike", "None with a slab that learns from all factors", self.spike)
 
     @classmethod

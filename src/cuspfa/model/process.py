@@ -206,14 +206,18 @@ def _count_pmf(alpha: float, shape: float, n_terms: int | None, largest: int) ->
     return tuple(pmf)
 
 
-def _sample(name: str, law: Any, like: BoolArray, rng: np.random.Generator) -> Array:
-    if isinstance(law, numbers.Real) and not isinstance(law, bool) and math.isfinite(law):
-        return np.full(like.shape, float(law))
-    if not hasattr(law, "rvs") or not hasattr(law, "dist"):
-        raise must_be(name, "a finite number or a frozen scipy.stats distribution", law)
-    values = np.asarray(law.rvs(size=like.shape, random_state=rng), dtype=float)
+def _sample(name: str, distribution: Any, like: BoolArray, rng: np.random.Generator) -> Array:
+    if (
+        isinstance(distribution, numbers.Real)
+        and not isinstance(distribution, bool)
+        and math.isfinite(distribution)
+    ):
+        return np.full(like.shape, float(distribution))
+    if not hasattr(distribution, "rvs") or not hasattr(distribution, "dist"):
+        raise must_be(name, "a finite number or a frozen scipy.stats distribution", distribution)
+    values = np.asarray(distribution.rvs(size=like.shape, random_state=rng), dtype=float)
     if values.shape != like.shape:
-        raise must_be(name, "a distribution of single numbers", law)
+        raise must_be(name, "a distribution of single numbers", distribution)
     return values
 
 
@@ -302,7 +306,7 @@ def update_sticks(labels: Labels, process: CumulativeShrinkage) -> Sticks:
     return Sticks(process.stick_shape + counts[:-1], process.alpha + beyond)
 
 
-def settle_labels(
+def converge_labels(
     log_odds: Array, sticks: Sticks, process: CumulativeShrinkage, last: int = 1
 ) -> tuple[Labels, Sticks]:
     """Repeat steps 4 and 5 to their fixed point, where Λ and σ² do not wait for them.
@@ -314,13 +318,13 @@ def settle_labels(
     def sweep(log_weights: Array) -> tuple[float, Labels, Sticks, Array]:
         labels = update_labels(log_odds, log_weights, last)
         after = update_sticks(labels, process)
-        bound = _settled_bound(labels, after, log_odds, process)
+        bound = _converged_bound(labels, after, log_odds, process)
         return bound, labels, after, expected_log_weights(after)
 
     x = expected_log_weights(sticks)
     here = sweep(x)
     for _ in range(10_000):
-        if np.max(np.abs(here[3] - x), initial=0.0) < SETTLED:
+        if np.max(np.abs(here[3] - x), initial=0.0) < CONVERGED_WITHIN:
             break
         x, first = here[3], sweep(here[3])
         second = sweep(first[3])
@@ -337,11 +341,11 @@ def settle_labels(
     return here[1], here[2]
 
 
-SETTLED = 1e-7
+CONVERGED_WITHIN = 1e-7
 """Labels and sticks count as settled when no E[log ω] moves by more than this in a sweep."""
 
 
-def _settled_bound(
+def _converged_bound(
     labels: Labels, sticks: Sticks, log_odds: Array, process: CumulativeShrinkage
 ) -> float:
     """The part of the bound that labels and sticks can change."""

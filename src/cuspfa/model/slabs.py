@@ -1,7 +1,7 @@
-"""Laws of the loadings of an active factor.
+"""Distributions of the loadings of an active factor.
 
 A slab sees a column λ_·h of p loadings only through its expected energy E_h = E‖λ_·h‖² under q.
-With its own unknown variance optimised out (q(θ_h), or a plugged-in θ_h, at its best), it enters
+With its own unknown variance optimised out (q(θ_h), or a plug-in θ_h, at its best), it enters
 the bound as φ(E_h), `log_density`, and the update of the loadings as the precision
 t_h = −2φ'(E_h). `stretch` solves the scale-rotation step: for l = an eigenvalue of E[ΛᵀΛ] in the
 basis where E[ηᵀη] = I, the best x in
@@ -24,29 +24,29 @@ from cuspfa._utils.arguments import must_be, store_positive
 LOG_2PI = float(np.log(2 * np.pi))
 
 SMALLEST = 1e-12
-"""A plugged-in variance of a dying factor goes no lower, where it would lose its digits."""
+"""A plug-in variance of a dying factor goes no lower, where it would lose its digits."""
 
 
 class Slab(Protocol):
     """What the engines ask of a slab."""
 
-    def log_density(self, energy: Array, p: int) -> Array:
+    def log_density(self, squared_norm: Array, p: int) -> Array:
         """φ(E_h), (K,): expected log density of each column."""
 
-    def precision(self, energy: Array, p: int) -> Array:
+    def precision(self, squared_norm: Array, p: int) -> Array:
         """t_h = E[1/θ_h], (K,)."""
 
-    def stretch(self, eigenvalues: Array, n: float, p: int) -> Array:
+    def px_scale(self, eigenvalues: Array, n: float, p: int) -> Array:
         """Best x for each l, (K,)."""
 
     def log_hyperprior(self) -> float:
         """Log density of what the slab learns about all columns together."""
 
-    def learn(self, energy: Array, p: int) -> Slab:
+    def update_hyperparameters(self, squared_norm: Array, p: int) -> Slab:
         """The slab with its own parameters improved, if it has any to learn."""
 
 
-def _fixed_stretch(eigenvalues: Array, n: float, p: int, precision: float) -> Array:
+def _fixed_px_scale(eigenvalues: Array, n: float, p: int, precision: float) -> Array:
     """The positive root of x² − (n − p) x − t l = 0, without cancellation."""
     half, product = (n - p) / 2, precision * eigenvalues
     root = np.sqrt(half**2 + product)
@@ -68,24 +68,24 @@ class GaussianSlab:
     def __post_init__(self) -> None:
         store_positive(self, "variance", label="slab ")
 
-    def log_density(self, energy: Array, p: int) -> Array:
+    def log_density(self, squared_norm: Array, p: int) -> Array:
         """E log N(λ_·h; 0, θ_0 I)."""
         constant = -0.5 * p * (LOG_2PI + np.log(self.variance))
-        return np.asarray(constant - 0.5 * energy / self.variance)
+        return np.asarray(constant - 0.5 * squared_norm / self.variance)
 
-    def precision(self, energy: Array, p: int) -> Array:
+    def precision(self, squared_norm: Array, p: int) -> Array:
         """1/θ_0."""
-        return np.full(len(energy), 1.0 / self.variance)
+        return np.full(len(squared_norm), 1.0 / self.variance)
 
-    def stretch(self, eigenvalues: Array, n: float, p: int) -> Array:
+    def px_scale(self, eigenvalues: Array, n: float, p: int) -> Array:
         """At the optimum M = (n − p) I + Λ₂/θ_0."""
-        return _fixed_stretch(eigenvalues, n, p, 1.0 / self.variance)
+        return _fixed_px_scale(eigenvalues, n, p, 1.0 / self.variance)
 
     def log_hyperprior(self) -> float:
         """Nothing is learned about all columns together."""
         return 0.0
 
-    def learn(self, energy: Array, p: int) -> GaussianSlab:
+    def update_hyperparameters(self, squared_norm: Array, p: int) -> GaussianSlab:
         """Itself."""
         return self
 
@@ -126,17 +126,17 @@ class InverseGammaSlab:
         """The most likely variance, b/(a + 1)."""
         return self.rate / (self.shape + 1)
 
-    def log_density(self, energy: Array, p: int) -> Array:
+    def log_density(self, squared_norm: Array, p: int) -> Array:
         """φ with q(θ_h) = InvGa(a + p/2, b + E_h/2)."""
         a, b = self.shape, self.rate
         constant = a * np.log(b) - gammaln(a) + gammaln(a + p / 2) - 0.5 * p * LOG_2PI
-        return np.asarray(constant - (a + p / 2) * np.log(b + energy / 2))
+        return np.asarray(constant - (a + p / 2) * np.log(b + squared_norm / 2))
 
-    def precision(self, energy: Array, p: int) -> Array:
+    def precision(self, squared_norm: Array, p: int) -> Array:
         """E[1/θ_h] = (a + p/2) / (b + E_h/2)."""
-        return np.asarray((self.shape + p / 2) / (self.rate + energy / 2))
+        return np.asarray((self.shape + p / 2) / (self.rate + squared_norm / 2))
 
-    def stretch(self, eigenvalues: Array, n: float, p: int) -> Array:
+    def px_scale(self, eigenvalues: Array, n: float, p: int) -> Array:
         """The positive root of b x² + {l/2 + (p − n) b} x − (n + 2a) l/2 = 0."""
         a, b, half = self.shape, self.rate, eigenvalues / 2
         linear = half + (p - n) * b
@@ -155,34 +155,34 @@ class InverseGammaSlab:
         return float(_log_hyperprior(np.log(self.shape), np.log(self.rate)))
 
     def pooled_log_density(
-        self, u: Array, w: Array, energy: Array, p: int, counted: BoolArray | None = None
+        self, u: Array, w: Array, squared_norm: Array, p: int, counted: BoolArray | None = None
     ) -> Array:
         """Log density of u = log a and w = log b given energies (B, K) of the columns, (B,).
 
-        `counted` (B, K) says which columns have this law; None: all.
+        `counted` (B, K) says which columns have this distribution; None: all.
         """
         a, b = np.exp(u), np.exp(w)
         own = a * w - gammaln(a) + gammaln(a + p / 2)
-        logs = np.log(b[:, None] + energy / 2)
-        number: int | Array = energy.shape[1]
+        logs = np.log(b[:, None] + squared_norm / 2)
+        number: int | Array = squared_norm.shape[1]
         if counted is not None:
             logs, number = logs * counted, counted.sum(axis=1)
         return np.asarray(number * own - (a + p / 2) * logs.sum(axis=1) + _log_hyperprior(u, w))
 
-    def learn(self, energy: Array, p: int) -> InverseGammaSlab:
-        """One safeguarded Newton step for (log a, log b); cycles repeat it to the optimum."""
+    def update_hyperparameters(self, squared_norm: Array, p: int) -> InverseGammaSlab:
+        """One safeguarded Newton step for (log a, log b); iterations repeat it to the optimum."""
         if not self.pooled:
             return self
-        if len(energy) == 0:  # nothing to learn from: the hyper-prior's mode
+        if len(squared_norm) == 0:  # nothing to learn from: the hyper-prior's mode
             return replace(self, shape=2 / HYPER_RATE, rate=2 / HYPER_RATE * HYPER_SCALE)
         a, b = self.shape, self.rate
-        part = b / (b + energy / 2)
+        part = b / (b + squared_norm / 2)
         slope_a = float(np.sum(np.log(part) - digamma(a) + digamma(a + p / 2)))
         off = (np.log(b / a) - np.log(HYPER_SCALE)) / HYPER_SPREAD**2
         gradient = np.array(
             [a * slope_a + 2 - HYPER_RATE * a + off, np.sum(a - (a + p / 2) * part) - off]
         )
-        curve_a = len(energy) * (polygamma(1, a + p / 2) - polygamma(1, a))
+        curve_a = len(squared_norm) * (polygamma(1, a + p / 2) - polygamma(1, a))
         mixed = a * float(np.sum(1 - part)) + HYPER_SPREAD**-2
         hessian = np.array(
             [
@@ -196,17 +196,17 @@ class InverseGammaSlab:
         step *= min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-300))
         if np.abs(step).max() < 1e-7:
             return self  # at the optimum, where rounding would decide
-        here = self._profile(energy, p)
+        here = self._profile(squared_norm, p)
         for _ in range(10):
             shape, rate = np.clip([a * np.exp(step[0]), b * np.exp(step[1])], 1e-6, 1e6)
             there = replace(self, shape=float(shape), rate=float(rate))
-            if there._profile(energy, p) >= here:
+            if there._profile(squared_norm, p) >= here:
                 return there
             step /= 2
         return self
 
-    def _profile(self, energy: Array, p: int) -> float:
-        return float(np.sum(self.log_density(energy, p))) + self.log_hyperprior()
+    def _profile(self, squared_norm: Array, p: int) -> float:
+        return float(np.sum(self.log_density(squared_norm, p))) + self.log_hyperprior()
 
 
 # The weak hyper-prior of a pooled slab, chosen by the table of errors in docs/defaults.md.
@@ -221,64 +221,67 @@ def _log_hyperprior(u: Array, w: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class LearnedSlab:
+class EmpiricalBayesSlab:
     """λ_jh ~ N(0, θ_h) with θ_h plugged in at its best value.
 
     Parameters
     ----------
-    common : bool, default=False
+    shared : bool, default=False
         One variance for all factors instead of one for each.
 
     Notes
     -----
-    A plugged-in variance has no prior, so a surplus factor costs less than it should.
+    A plug-in variance has no prior, so a surplus factor costs less than it should.
     `InverseGammaSlab` is the proper version.
 
     Examples
     --------
-    >>> LearnedSlab(common=True)
-    LearnedSlab(common=True)
+    >>> EmpiricalBayesSlab(shared=True)
+    EmpiricalBayesSlab(shared=True)
     """
 
-    common: bool = False
+    shared: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.common, (bool, np.bool_)):
-            raise must_be("slab common", "True or False", self.common)
+        if not isinstance(self.shared, (bool, np.bool_)):
+            raise must_be("slab shared", "True or False", self.shared)
 
-    def variance(self, energy: Array, p: int) -> Array:
+    def variance(self, squared_norm: Array, p: int) -> Array:
         """The best θ_h ≥ `SMALLEST`: E_h/p, or the mean of these over the columns."""
-        if self.common:
-            return np.full(len(energy), max(np.mean(energy) / p, SMALLEST) if len(energy) else 1.0)
-        return np.maximum(energy / p, SMALLEST)
+        if self.shared:
+            return np.full(
+                len(squared_norm),
+                max(np.mean(squared_norm) / p, SMALLEST) if len(squared_norm) else 1.0,
+            )
+        return np.maximum(squared_norm / p, SMALLEST)
 
-    def log_density(self, energy: Array, p: int) -> Array:
-        """φ at the plugged-in variance."""
-        variance = self.variance(energy, p)
-        return np.asarray(-0.5 * p * (LOG_2PI + np.log(variance)) - 0.5 * energy / variance)
+    def log_density(self, squared_norm: Array, p: int) -> Array:
+        """φ at the plug-in variance."""
+        variance = self.variance(squared_norm, p)
+        return np.asarray(-0.5 * p * (LOG_2PI + np.log(variance)) - 0.5 * squared_norm / variance)
 
-    def precision(self, energy: Array, p: int) -> Array:
+    def precision(self, squared_norm: Array, p: int) -> Array:
         """1/θ_h."""
-        return 1.0 / self.variance(energy, p)
+        return 1.0 / self.variance(squared_norm, p)
 
-    def stretch(self, eigenvalues: Array, n: float, p: int) -> Array:
+    def px_scale(self, eigenvalues: Array, n: float, p: int) -> Array:
         """Whitened scores; or, for a common t, the t with Σ_h x_h = nK."""
         k = len(eigenvalues)
-        if not self.common:
+        if not self.shared:
             return np.full(k, float(n))
 
         def excess(log_t: float) -> float:
-            return float(np.sum(_fixed_stretch(eigenvalues, n, p, np.exp(log_t)))) / (n * k) - 1
+            return float(np.sum(_fixed_px_scale(eigenvalues, n, p, np.exp(log_t)))) / (n * k) - 1
 
         # x² − (n − p) x = t l at x = n gives t = np/l: the answer lies between the extremes.
         low, high = np.log(n * p / eigenvalues.max()), np.log(n * p / eigenvalues.min())
         log_t = brentq(excess, low - 1e-6, high + 1e-6, xtol=1e-12) if k > 1 else low
-        return _fixed_stretch(eigenvalues, n, p, float(np.exp(log_t)))
+        return _fixed_px_scale(eigenvalues, n, p, float(np.exp(log_t)))
 
     def log_hyperprior(self) -> float:
         """Nothing is learned about all columns together."""
         return 0.0
 
-    def learn(self, energy: Array, p: int) -> LearnedSlab:
+    def update_hyperparameters(self, squared_norm: Array, p: int) -> EmpiricalBayesSlab:
         """Itself."""
         return self

@@ -124,15 +124,15 @@ def _models(rng: np.random.Generator) -> dict[str, CuspFactorAnalysis]:
         n_chains=1,
         burn_in=2000,
         init="random",
-        turn_every=0,
-        mean="plugged-in",
+        scale_rotation_every=0,
+        mean="plug-in",
     )
     return {
         "adaptive-gibbs": CuspFactorAnalysis(
             method=sampler, prior=CuspPrior.gibbs_paper(), standardize=False, random_state=rng
         ),
         "variational-search": CuspFactorAnalysis(
-            method=Variational(score="bound", mean="plugged-in"),
+            method=Variational(criterion="bound", mean="plug-in"),
             prior=CuspPrior.variational_paper(),
             standardize=False,
             random_state=rng,

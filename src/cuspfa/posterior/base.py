@@ -19,20 +19,20 @@ from cuspfa.data.validate import check_columns
 from cuspfa.inference.kernels import Statistics
 from cuspfa.missing.saturated import Effective
 from cuspfa.posterior.draws import Draws, check_draws
-from cuspfa.posterior.fit_info import FitRecord
+from cuspfa.posterior.fit_info import FitInfo
 from cuspfa.posterior.quantiles import sorted_quantiles, tails
 from cuspfa.rotation.axes import on_axes
 from cuspfa.rotation.gpa import RotatedLoadings, Rotation
 
 if TYPE_CHECKING:
-    from cuspfa.posterior.provenance import Origin
+    from cuspfa.posterior.provenance import Provenance
     from cuspfa.reporting.summary import Summary
     from cuspfa.rotation.aligned import AlignedDraws
 
 FEWEST_A_COLUMN = 3
 """Rows a column that data with missing values must be worth for measures of fit."""
 MATRICES, VECTORS = ("covariance", "correlation"), ("communality", "noise_variance")
-QUANTITIES = (*MATRICES, *VECTORS, "mean", "variance_share")
+QUANTITIES = (*MATRICES, *VECTORS, "mean", "explained_variance_ratio")
 EVERY = 1 << 40
 BLOCK = 1 << 23
 """Numbers of a block of entries by draws: 64 MB."""
@@ -54,11 +54,11 @@ class Posterior(ABC):
     """Rows of the data."""
     center: Array
     """(p,) Sample means."""
-    record: FitRecord | None
+    fit_info: FitInfo | None
     """How the fit went."""
     rotation: Rotation | None = None
     """The axes that its factors are shown on; None for principal axes."""
-    origin: Origin | None = None
+    provenance: Provenance | None = None
     """Where the fit came from."""
     effective: Effective | None = None
     """What rows with missing values are worth, where that is known."""
@@ -121,7 +121,8 @@ class Posterior(ABC):
     def draw_means(self, draws: Draws, rng: np.random.Generator) -> Array:
         """Column means of each draw, (n_draws, p): those drawn with it, or given the rest of it.
 
-        Without holes, N(ȳ, Ω/n); with holes N(E, D^{-1/2}ΩD^{-1/2}), D the numbers of values.
+        Without missing values, N(ȳ, Ω/n); with missing values N(E, D^{-1/2}ΩD^{-1/2}), D the
+        numbers of values.
         """
         if draws.mean is not None:
             return draws.mean
@@ -139,36 +140,36 @@ class Posterior(ABC):
         return omega
 
     @property
-    def standard_loadings(self) -> Array:
+    def standardized_loadings(self) -> Array:
         """Mean loadings on the correlation scale, (p, K), in no particular rotation."""
         mean = self.mean_loadings
         sd = np.sqrt(np.sum(mean**2, axis=1) + self.noise_variance)
         return np.asarray(mean / sd[:, None])
 
     @cached_property
-    def solution(self) -> RotatedLoadings:
+    def rotated_solution(self) -> RotatedLoadings:
         """Mean loadings on the correlation scale and the axes of `rotation`.
 
         With the factors' correlations and the matrix that turns principal axes to these: what
         `CuspFactorAnalysis` has as `loadings_`, `factor_correlations_` and `rotation_matrix_`.
         """
-        return on_axes(self.standard_loadings, self.rotation)
+        return on_axes(self.standardized_loadings, self.rotation)
 
     @property
     def components(self) -> Array:
         """(K, p) the loadings of `solution` in the user's units."""
         mean = self.mean_loadings
         sd = np.sqrt(np.sum(mean**2, axis=1) + self.noise_variance)
-        return np.asarray((sd[:, None] * self.solution.loadings).T)
+        return np.asarray((sd[:, None] * self.rotated_solution.loadings).T)
 
     @property
-    def variance_share(self) -> Array:
+    def explained_variance_ratio(self) -> Array:
         """(K,) each factor's share of the variables' variance, on principal axes."""
-        loadings = self.standard_loadings
+        loadings = self.standardized_loadings
         values = np.linalg.eigvalsh(loadings.T @ loadings)[::-1]
         return np.asarray(np.maximum(values, 0.0) / len(loadings))
 
-    def n_factors(self, min_share: float = 0.03) -> int:
+    def n_major_factors(self, min_share: float = 0.03) -> int:
         """The number of factors that explain more than `min_share` of the variance each.
 
         By the medians of 500 draws of the shares, the same every time.
@@ -177,11 +178,11 @@ class Posterior(ABC):
         --------
         >>> from cuspfa import CuspFactorAnalysis, datasets
         >>> X = datasets.simulate(200, 10, 2, random_state=1).X
-        >>> CuspFactorAnalysis().fit(X).posterior_.n_factors(min_share=0.03)
+        >>> CuspFactorAnalysis().fit(X).posterior_.n_major_factors(min_share=0.03)
         2
         """
         share = _share("min_share", min_share)
-        drawn = self.draw(500, random_state=0).variance_share
+        drawn = self.draw(500, random_state=0).explained_variance_ratio
         return int(np.sum(np.median(drawn, axis=0) > share))
 
     def summary(self, *, n_draws: int = 1000, random_state: RandomState = 0) -> Summary:
@@ -262,7 +263,7 @@ class Posterior(ABC):
 
         The answer first, then figures, loadings with intervals on several axes, measures of fit,
         what was done, and tables to download. Needs the package jinja2:
-        `pip install 'cuspfa[app]'`.
+        `pip install 'cuspfa[cli]'`.
 
         Parameters
         ----------
@@ -293,15 +294,15 @@ class Posterior(ABC):
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        from cuspfa.reporting.repr_html import card
+        from cuspfa.reporting.repr_html import repr_html
 
-        return card(self)
+        return repr_html(self)
 
     def align(
         self,
         rotation: str | Rotation | None = "own",
         *,
-        by: str | None = None,
+        alignment: str | None = None,
         draws: Draws | None = None,
         n_draws: int = 1000,
         random_state: RandomState = 0,
@@ -315,15 +316,15 @@ class Posterior(ABC):
         ----------
         rotation : "own", None, str or Rotation, default="own"
             The axes: those of the fit, principal axes, or others.
-        by : {"rotation", "procrustes"} or None, default=None
+        alignment : {"rotation", "procrustes"} or None, default=None
             "rotation" turns each draw by the criterion itself, and then chooses the order and the
             signs that are nearest to the mean solution: intervals hold the uncertainty of the
             axes too. "procrustes" turns each draw to come nearest to the mean solution: intervals
             are given the axes. None means "rotation", and "procrustes" on principal axes, which
             change places where factors are equally strong.
         draws : Draws or None
-            Draws to use, also `mixed` ones or those of several chains; None makes `n_draws` of
-            them with `random_state`, the same every time.
+            Draws to use, also `average_over_k` ones or those of several chains; None makes
+            `n_draws` of them with `random_state`, the same every time.
         n_draws, random_state
             See `draw`.
 
@@ -343,7 +344,7 @@ class Posterior(ABC):
         """
         from cuspfa.rotation.aligned import align
 
-        return align(self, rotation, by, draws, n_draws, random_state)
+        return align(self, rotation, alignment, draws, n_draws, random_state)
 
     def to_arviz(
         self,
@@ -359,7 +360,7 @@ class Posterior(ABC):
         """Draws for ArviZ, for its tables, diagnostics and plots.
 
         Needs the package arviz: `pip install 'cuspfa[arviz]'`. Everything in it either is aligned
-        (`loadings`, `factor_correlations`, `variance_share`) or does not depend on axes
+        (`loadings`, `factor_correlations`, `explained_variance_ratio`) or does not depend on axes
         (`communality`, `noise_variance`, `n_factors`), so that R-hat means something.
 
         Parameters
@@ -418,8 +419,8 @@ class Posterior(ABC):
         ----------
         quantity : str
             "covariance" or "correlation", (p, p); "communality", "noise_variance" or "mean", the
-            means of the columns, (p,); "variance_share", (K,), the shares of the factors on
-            principal axes of the correlation scale, strongest first.
+            means of the columns, (p,); "explained_variance_ratio", (K,), the shares of the factors
+            on principal axes of the correlation scale, strongest first.
         prob : float, default=0.95
             Probability of the interval.
         columns : None, or names, indices, slice or mask of some columns
@@ -449,8 +450,8 @@ class Posterior(ABC):
         if draws is None:
             draws = self.draw(n_draws, random_state=rng)
         check_draws(draws, len(self.noise_variance))
-        if quantity == "variance_share":
-            shares = draws.variance_share[:, : self.n_shown(draws)]
+        if quantity == "explained_variance_ratio":
+            shares = draws.explained_variance_ratio[:, : self.n_shown(draws)]
             return Interval(*np.quantile(shares, at, axis=0))
         chosen: Indices | slice = slice(None)
         if columns is not None:

@@ -60,7 +60,7 @@ class Draws:
         return np.asarray(common / (common + self.noise_variance))
 
     @property
-    def variance_share(self) -> Array:
+    def explained_variance_ratio(self) -> Array:
         """Shares of variance on principal axes of the correlation scale, (n_draws, K)."""
         variance = np.sum(self.loadings**2, axis=2) + self.noise_variance
         standard = self.loadings / np.sqrt(variance)[:, :, None]

@@ -23,11 +23,11 @@ class SearchEntry(NamedTuple):
     """exp(evidence), or exp(bound) where no evidence was made, normalised, and averaged over the
     error of the evidence. Not a probability."""
     n_iter: int
-    """Cycles spent on it, over all its runs."""
+    """Iterations spent on it, over all its runs."""
     status: str
 
 
-class FitRecord(NamedTuple):
+class FitInfo(NamedTuple):
     """The run that was kept, and the whole curve by number of factors."""
 
     method: str
@@ -37,5 +37,5 @@ class FitRecord(NamedTuple):
     converged: bool
     n_iter: int
     trace: Array
-    """(n_iter,) the bound after each cycle."""
+    """(n_iter,) the bound after each iteration."""
     search: list[SearchEntry]

@@ -1,7 +1,7 @@
 """New rows: y ~ N(m, CᵀC + Ψ), with C the components (K, p) and Ψ = diag(noise variances).
 
-Correlated factors Tᵀη go through the uncorrelated η: with their components C* = T^{-1}C the law of
-a row is the same, and scores, their covariance too, are turned by T at the end.
+Correlated factors Tᵀη go through the uncorrelated η: with their components C* = T^{-1}C the
+distribution of a row is the same, and scores, their covariance too, are turned by T at the end.
 
 Everything goes through the K×K matrix A = I + CΨ^{-1}Cᵀ (Woodbury); a p×p matrix is made only
 where one is asked for. For scores sparse rows are multiplied as they are, with the centring beside
@@ -25,7 +25,7 @@ LOG_2PI = float(np.log(2 * np.pi))
 
 
 class MarginalGaussian:
-    """The law of a row with its scores integrated out, and of its scores given the row."""
+    """The distribution of a row with its scores integrated out, and of its scores given the row."""
 
     def __init__(
         self, mean: Array, components: Array, noise_variance: Array, turn: Array | None = None

@@ -13,7 +13,7 @@ FACTORS, STANDARDISED, SEED = "number of factors", "standardised columns", "seed
 PACKAGES = ("cuspfa", "numpy", "scipy", "scikit-learn")
 
 
-class Origin(NamedTuple):
+class Provenance(NamedTuple):
     """What a reader needs to know, and to do, to come to the same fit."""
 
     data: str
@@ -41,7 +41,7 @@ class Origin(NamedTuple):
             found["random_state"] = int(seed)
         return {"standardize": said.get(STANDARDISED) != "no", **found}
 
-    def warned(self, messages: Sequence[str]) -> Origin:
+    def warned(self, messages: Sequence[str]) -> Provenance:
         """The same, with these warnings."""
         return self._replace(warnings=list(messages))
 

@@ -17,8 +17,8 @@ from cuspfa.missing.saturated import Effective
 from cuspfa.model.prior import CuspPrior
 from cuspfa.posterior.base import Posterior, correlation_of
 from cuspfa.posterior.draws import Draws
-from cuspfa.posterior.fit_info import FitRecord
-from cuspfa.posterior.provenance import Origin
+from cuspfa.posterior.fit_info import FitInfo
+from cuspfa.posterior.provenance import Provenance
 from cuspfa.rotation.gpa import Rotation
 
 WATCHED = 20
@@ -57,7 +57,8 @@ class SampledPosterior(Posterior):
     noise_variance_draws : ndarray (S, p)
         σ².
     active : ndarray (S, H)
-        Which columns are active. Their number has the posterior law of the number of factors.
+        Which columns are active. Their number has the posterior distribution of the number of
+        factors.
     log_likelihood : ndarray (S,)
         With the scores integrated out, for the data as the engine saw them.
     n_chains : int
@@ -75,11 +76,11 @@ class SampledPosterior(Posterior):
     names : list of str or None
         Column names.
     mean_draws : ndarray (S, p) or None
-        Means of columns with holes, in the user's units; None where nothing is missing.
+        Means of incomplete columns, in the user's units; None where nothing is missing.
     counts : ndarray (p,) or None
-        Values that columns with holes have.
+        Values that incomplete columns have.
     correlation : ndarray (p, p) or None
-        Of data with holes, estimated without a factor model; None where that would take long.
+        Of incomplete data, estimated without a factor model; None where that would take long.
     effective : Effective or None
         Complete rows that would tell as much of the correlations.
     rotation : Rotation or None
@@ -105,8 +106,8 @@ class SampledPosterior(Posterior):
     correlation: Array | None = None
     effective: Effective | None = None
     rotation: Rotation | None = None
-    origin: Origin | None = None
-    record: FitRecord | None = None
+    provenance: Provenance | None = None
+    fit_info: FitInfo | None = None
 
     def __repr__(self) -> str:
         """Short: its arrays are for asking, not for looking at."""
@@ -138,7 +139,7 @@ class SampledPosterior(Posterior):
 
     @property
     def sample_correlation(self) -> Array | None:
-        """Of the data, (p, p), where their statistics are kept, or with holes `correlation`."""
+        """Of the data, (p, p), if their statistics are kept; of incomplete data `correlation`."""
         if self.mean_draws is not None:
             return self.correlation
         return correlation_of(self.statistics, len(self.scale))
@@ -190,7 +191,11 @@ class SampledPosterior(Posterior):
         return np.asarray(self._variance - np.sum(self.mean_loadings**2, axis=1))
 
     def draw(
-        self, n_draws: int | None = None, *, random_state: RandomState = None, mixed: bool = True
+        self,
+        n_draws: int | None = None,
+        *,
+        random_state: RandomState = None,
+        average_over_k: bool = True,
     ) -> Draws:
         """Draws that were kept: all of them, or some at random.
 
@@ -201,7 +206,7 @@ class SampledPosterior(Posterior):
             after chain.
         random_state : None, int, numpy.random.Generator or numpy.random.RandomState
             Which ones, where fewer than all are asked for.
-        mixed : bool, default=True
+        average_over_k : bool, default=True
             As in the variational posterior: draws with different numbers of factors. They always
             are; False is an error.
 
@@ -222,8 +227,10 @@ class SampledPosterior(Posterior):
         >>> posterior.draw().covariance.shape
         (100, 8, 8)
         """
-        if not isinstance(mixed, (bool, np.bool_)) or not mixed:
-            raise must_be("mixed", "True: the sampler's draws differ in their number", mixed)
+        if not isinstance(average_over_k, (bool, np.bool_)) or not average_over_k:
+            raise must_be(
+                "average_over_k", "True: the sampler's draws differ in their number", average_over_k
+            )
         size = len(self.loadings)
         every = Draws(self.loadings, self.noise_variance_draws, self.mean_draws, self.active)
         if n_draws is None or whole("n_draws", n_draws, 1) >= size:

@@ -15,23 +15,23 @@ from cuspfa.errors import DataError, InputError
 from cuspfa.inference.kernels import (
     Statistics,
     begin_at,
-    energies,
     first_scales,
     flip,
     rotate,
+    scale_rotation_move,
+    squared_norms,
     standard_wishart,
     sweep,
-    turn,
 )
-from cuspfa.inference.updates import LoadingsLaw, Noise
+from cuspfa.inference.updates import LoadingsDistribution, Noise
 from cuspfa.missing.kernels import RowsInMemory, begin_filled, sweep_filled
 from cuspfa.missing.saturated import Effective, unrestricted
 from cuspfa.model.prior import CuspPrior
 from cuspfa.model.slabs import Slab
 from cuspfa.posterior.base import Posterior, correlation_of
 from cuspfa.posterior.draws import Draws
-from cuspfa.posterior.fit_info import FitRecord
-from cuspfa.posterior.provenance import Origin
+from cuspfa.posterior.fit_info import FitInfo
+from cuspfa.posterior.provenance import Provenance
 from cuspfa.rotation.gpa import Rotation
 
 CHUNK, IN_CACHE = 1 << 19, 1 << 17
@@ -39,8 +39,8 @@ CHUNK, IN_CACHE = 1 << 19, 1 << 17
 SWEEPS, WORK = 8, 2e10
 """Sweeps after the scale-rotation move, as many as take no more than so many operations."""
 CHAINS, IN_A_CHAIN = 40, 25
-"""With holes a sweep goes through all rows, so that chains go on: after their first sweeps each
-further one is a draw, about so many in a chain."""
+"""With missing values a sweep goes through all rows, so that chains go on: after their first sweeps
+each further one is a draw, about so many in a chain."""
 TOGETHER = 1 << 22
 """Numbers of the scores of chains that move together: 32 MB."""
 
@@ -51,7 +51,7 @@ def _chunks(shape: tuple[int, ...], numbers: int = CHUNK) -> list[slice]:
     return [slice(first, first + step) for first in range(0, shape[0], step)]
 
 
-class ScoreLaw(NamedTuple):
+class ScoreDistribution(NamedTuple):
     """q(η_i) = N(m_i, V), i = 1..n, by what the scale-rotation move needs of it."""
 
     inner: Array
@@ -77,7 +77,7 @@ class ScoreLaw(NamedTuple):
 
 
 class Means(NamedTuple):
-    """What is known of the means of columns with holes."""
+    """What is known of the means of incomplete columns."""
 
     location: Array
     """(p,) E, as a difference to the mean of what was observed, on the scale the engine saw."""
@@ -96,7 +96,7 @@ class VariationalPosterior(Posterior):
 
     Attributes
     ----------
-    loadings : LoadingsLaw
+    loadings : LoadingsDistribution
         q(λ_j) = N(μ_j, V_j) of the K factors, on the scale the engine saw.
     noise : Noise
         q(σ²_j) = InvGa(A_j, B_j) on that scale.
@@ -121,27 +121,27 @@ class VariationalPosterior(Posterior):
         Column names.
     weight : float
         The weight of this number of factors among those that were weighed; not a probability.
-    rivals : tuple of VariationalPosterior
+    alternatives : tuple of VariationalPosterior
         Posteriors for other numbers of factors of notable weight.
     rotation : Rotation or None
         The axes that its factors are shown on.
     record : FitRecord or None
         How the fit went.
     means : Means or None
-        Of columns with holes; None where nothing is missing.
+        Of incomplete columns; None where nothing is missing.
     correlation : ndarray (p, p) or None
-        Of data with holes, estimated without a factor model, once it was asked for.
+        Of incomplete data, estimated without a factor model, once it was asked for.
     effective : Effective or None
         Complete rows that would tell as much of the correlations, once these were asked for.
     rows : RowsInMemory or None
-        Rows with holes, for exact sweeps; None after `cuspfa.load`, pickling or copying.
+        Incomplete rows, for exact sweeps; None after `cuspfa.load`, pickling or copying.
     origin : Origin or None
         Where it came from.
     """
 
-    loadings: LoadingsLaw
+    loadings: LoadingsDistribution
     noise: Noise
-    scores: ScoreLaw
+    scores: ScoreDistribution
     active: Array
     expected_active_factors: float
     tail_variance: Array
@@ -153,14 +153,14 @@ class VariationalPosterior(Posterior):
     n_rows: int
     names: list[str] | None = None
     weight: float = 1.0
-    rivals: tuple[VariationalPosterior, ...] = ()
-    record: FitRecord | None = None
+    alternatives: tuple[VariationalPosterior, ...] = ()
+    fit_info: FitInfo | None = None
     means: Means | None = None
     correlation: Array | None = None
     effective: Effective | None = None
     rows: RowsInMemory | None = None
     rotation: Rotation | None = None
-    origin: Origin | None = None
+    provenance: Provenance | None = None
 
     def __repr__(self) -> str:
         """Short: its arrays are for asking, not for looking at."""
@@ -176,8 +176,9 @@ class VariationalPosterior(Posterior):
     def sample_correlation(self) -> Array | None:
         """Of the data, (p, p), where their statistics are kept.
 
-        With holes, those of a normal law without factors, by EM from where this one is; None where
-        that would take long, and where neither the rows nor their correlations were kept.
+        With missing values, those of a normal distribution without factors, by EM from where this
+        one is; None where that would take long, and where neither the rows nor their correlations
+        were kept.
         """
         if self.means is not None:
             if self.correlation is None and self.rows is not None:
@@ -221,14 +222,14 @@ class VariationalPosterior(Posterior):
         random_state: RandomState = None,
         mean_field: bool = False,
         sweeps: int | None = None,
-        mixed: bool = False,
+        average_over_k: bool = False,
     ) -> Draws:
         """Draw loadings and noise variances given the number of factors.
 
         Mean field keeps loadings and scores apart, and what they share of uncertainty is lost:
         intervals made of draws from q are too narrow, often by half. So each draw from q is moved
-        along the scale-rotation directions by their exact law, and then goes through a few exact
-        Gibbs sweeps on sufficient statistics, each of which leaves the posterior as it is.
+        along the scale-rotation directions by their exact distribution, and then goes through a few
+        exact Gibbs sweeps on sufficient statistics, each of which leaves the posterior as it is.
 
         Parameters
         ----------
@@ -240,9 +241,10 @@ class VariationalPosterior(Posterior):
             Draw from q itself, as the paper does.
         sweeps : int or None, default=None
             Exact sweeps for each draw. None means 8, or as many of them as do not take long; 0
-            the scale-rotation move alone, which costs next to nothing whatever p is. With holes
-            they are the sweeps that a chain begins with, and about 25 draws come from a chain.
-        mixed : bool, default=False
+            the scale-rotation move alone, which costs next to nothing whatever p is. With missing
+            values they are the sweeps that a chain begins with, and about 25 draws come from a
+            chain.
+        average_over_k : bool, default=False
             Draw the number of factors too, by the weights of `search_`; loadings of draws with
             fewer factors are filled up with zeros.
 
@@ -261,11 +263,11 @@ class VariationalPosterior(Posterior):
         size = whole("n_draws", n_draws, 1)
         if not isinstance(mean_field, (bool, np.bool_)):
             raise must_be("mean_field", "True or False", mean_field)
-        if not isinstance(mixed, (bool, np.bool_)):
-            raise must_be("mixed", "True or False", mixed)
+        if not isinstance(average_over_k, (bool, np.bool_)):
+            raise must_be("average_over_k", "True or False", average_over_k)
         rng = generator(random_state)
-        if mixed and self.rivals:
-            return self._draw_mixed(size, rng, mean_field=mean_field, sweeps=sweeps)
+        if average_over_k and self.alternatives:
+            return self._draw_averaged(size, rng, mean_field=mean_field, sweeps=sweeps)
         number = self._sweeps(size, sweeps)
         p, k = self.loadings.mean.shape
         mean = None if self.means is None else np.empty((size, p))
@@ -273,8 +275,10 @@ class VariationalPosterior(Posterior):
         try:
             with one_blas_thread(p * min(p, round(self.scores.n))):
                 if mean_field or number == 0 or k == 0:
-                    turns = None if mean_field or k == 0 else self._draw_turns(size, rng)
-                    self._draw_from_q(draws, turns, rng)
+                    rotations = (
+                        None if mean_field or k == 0 else self._draw_scale_rotations(size, rng)
+                    )
+                    self._draw_from_q(draws, rotations, rng)
                 elif self.rows is not None:
                     self._draw_from_rows(draws, number, rng)
                 else:
@@ -286,8 +290,8 @@ class VariationalPosterior(Posterior):
             ) from error
         return draws
 
-    def _draw_mixed(self, size: int, rng: np.random.Generator, **settings: Any) -> Draws:
-        parts = (self, *self.rivals)
+    def _draw_averaged(self, size: int, rng: np.random.Generator, **settings: Any) -> Draws:
+        parts = (self, *self.alternatives)
         weights = np.array([part.weight for part in parts])
         sizes = rng.multinomial(size, weights / weights.sum())
         drawn = [
@@ -306,37 +310,37 @@ class VariationalPosterior(Posterior):
         mean = np.concatenate(means)[order] if means else None
         return Draws(np.concatenate(padded)[order], noise[order], mean)
 
-    def _draw_from_q(self, draws: Draws, turns: Array | None, rng: np.random.Generator) -> None:
+    def _draw_from_q(self, draws: Draws, rotations: Array | None, rng: np.random.Generator) -> None:
         """Fill draws from q, the loadings turned by matrices (size, K, K)."""
-        law, scale = self.loadings, self.scale
+        distribution, scale = self.loadings, self.scale
         parts = _chunks(draws.loadings.shape, IN_CACHE)
-        normal = np.empty((parts[0].stop, len(scale), law.directions))
+        normal = np.empty((parts[0].stop, len(scale), distribution.directions))
         for part in parts:
             out = draws.loadings[part]
             z = rng.standard_normal(out=normal[: len(out)])
-            drawn = law.deviations(z)
-            drawn += law.mean
+            drawn = distribution.deviations(z)
+            drawn += distribution.mean
             drawn *= scale[:, None]
-            if turns is None:
+            if rotations is None:
                 out[...] = drawn
             else:
-                np.matmul(drawn, turns[part], out=out)
+                np.matmul(drawn, rotations[part], out=out)
         gamma = rng.standard_gamma(self.noise.shape, size=draws.noise_variance.shape)
         np.divide(scale**2 * self.noise.rate, gamma, out=draws.noise_variance)
         draws.noise_variance[...] += scale**2 * self.tail_variance
         if draws.mean is not None:
             draws.mean[...] = self.draw_means(Draws(draws.loadings, draws.noise_variance), rng)
 
-    def _draw_turns(self, size: int, rng: np.random.Generator) -> Array:
+    def _draw_scale_rotations(self, size: int, rng: np.random.Generator) -> Array:
         """Draws of the matrix by which loadings are turned and stretched, (size, K, K)."""
         p = len(self.scale)
         expected = self.loadings.weighted_gram(np.ones(p))
         columns = np.broadcast_to(expected, (size, *expected.shape))
-        scales = first_scales(energies(columns), self.slab, p, rng)
+        scales = first_scales(squared_norms(columns), self.slab, p, rng)
         rotation = rotate(columns, scales, p, rng)
         columns = rotation.transpose(0, 2, 1) @ columns @ rotation
         second = self.scores.draw_second(size, rng)
-        moved, _, _ = turn(columns, second, scales, self.scores.n, p, rng)
+        moved, _, _ = scale_rotation_move(columns, second, scales, self.scores.n, p, rng)
         return np.asarray(rotation @ np.linalg.inv(moved))
 
     def _draw_by_sweeps(self, draws: Draws, sweeps: int, rng: np.random.Generator) -> None:

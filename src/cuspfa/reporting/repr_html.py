@@ -19,12 +19,12 @@ LONGEST = 30
 """Characters of a name."""
 
 
-def card(posterior: Posterior) -> str:
+def repr_html(posterior: Posterior) -> str:
     """HTML with styles of its own, in the colours of the page that it stands on."""
-    solution = posterior.solution
-    share = shares(solution)
+    rotated_solution = posterior.rotated_solution
+    share = shares(rotated_solution)
     names = column_names(posterior)
-    large = int(np.sum(posterior.variance_share > MIN_SHARE))
+    large = int(np.sum(posterior.explained_variance_ratio > MIN_SHARE))
     size = f"{posterior.n_rows} rows, {len(names)} columns"
     axes = "principal axes" if posterior.rotation is None else posterior.rotation.method
     lines = [
@@ -35,7 +35,7 @@ def card(posterior: Posterior) -> str:
     if len(share):
         lines.append('<table style="border-collapse:collapse;margin-top:.5em">')
         lines += [
-            _row(h, float(part), solution.loadings[:, h], names, float(share.max()))
+            _row(h, float(part), rotated_solution.loadings[:, h], names, float(share.max()))
             for h, part in enumerate(share[:SHOWN])
         ]
         lines.append("</table>")
@@ -46,10 +46,10 @@ def card(posterior: Posterior) -> str:
 
 
 def _ending(posterior: Posterior) -> str:
-    record = posterior.record
-    if record is None:
+    fit_info = posterior.fit_info
+    if fit_info is None:
         return "no record of the fit"
-    return "converged" if record.converged else escape(record.status)
+    return "converged" if fit_info.converged else escape(fit_info.status)
 
 
 def _row(h: int, part: float, column: np.ndarray, names: list[str], top: float) -> str:

@@ -160,13 +160,13 @@ def headline(n_factors: int, large: int, parallel: int | None, alive: int | None
 def summarise(posterior: Posterior, draws: Draws) -> Summary:
     """The summary of a posterior, with intervals from these draws."""
     names = column_names(posterior)
-    solution, flat = posterior.solution, posterior.standard_loadings
-    loadings = solution.loadings
+    rotated_solution, flat = posterior.rotated_solution, posterior.standardized_loadings
+    loadings = rotated_solution.loadings
     share, (lower, upper) = factor_shares(posterior, draws)
     noise = 1.0 - np.sum(flat**2, axis=1)
     determined = np.zeros(0)
     if len(share):
-        determined = determinacy(loadings, noise, factor_correlations=solution.correlations)
+        determined = determinacy(loadings, noise, factor_correlations=rotated_solution.correlations)
     factors = [
         FactorLine(
             float(share[h]),
@@ -184,8 +184,8 @@ def summarise(posterior: Posterior, draws: Draws) -> Summary:
         fit = fit_measures(posterior, correlation, draws)
         parallel, partial = other_rules(correlation, posterior.correlation_rows)
     # How many are large should not depend on the axes they are shown on.
-    large = int(np.sum(np.median(draws.variance_share, axis=0) > MIN_SHARE))
-    alive = int(np.sum(posterior.variance_share > DEAD))
+    large = int(np.sum(np.median(draws.explained_variance_ratio, axis=0) > MIN_SHARE))
+    alive = int(np.sum(posterior.explained_variance_ratio > DEAD))
     line = headline(len(share), large, parallel, alive)
     return Summary(
         line,
@@ -204,15 +204,15 @@ def summarise(posterior: Posterior, draws: Draws) -> Summary:
 def factor_shares(posterior: Posterior, draws: Draws) -> tuple[Array, Interval]:
     """Of the variance, by factor on the posterior's axes: medians and 95 % intervals of draws."""
     if posterior.rotation is None:
-        found = posterior.interval("variance_share", draws=draws)
-        return np.median(draws.variance_share, axis=0)[: posterior.n_shown(draws)], found
-    drawn = posterior.align(draws=draws).variance_share
+        found = posterior.interval("explained_variance_ratio", draws=draws)
+        return np.median(draws.explained_variance_ratio, axis=0)[: posterior.n_shown(draws)], found
+    drawn = posterior.align(draws=draws).explained_variance_ratio
     return np.median(drawn, axis=0), Interval(*np.quantile(drawn, [0.025, 0.975], axis=0))
 
 
 def why_not_more(posterior: Posterior) -> str:
     """That another number of factors has more weight, or might have been chosen, if one does."""
-    search = [] if posterior.record is None else posterior.record.search
+    search = [] if posterior.fit_info is None else posterior.fit_info.search
     weights = {one.n_factors: one.weight for one in search if one.weight > 0}
     k = posterior.n_active
     best = max(weights, key=lambda number: weights[number], default=k)
@@ -255,9 +255,9 @@ def as_dict(posterior: Posterior, draws: Draws, scores: Any = None) -> dict[str,
     found = summarise(posterior, draws)
     communality = posterior.interval("communality", draws=draws)
     noise = posterior.interval("noise_variance", draws=draws)
-    solution, rotation = posterior.solution, posterior.rotation
+    rotated_solution, rotation = posterior.rotated_solution, posterior.rotation
     table = posterior.align(draws=draws).table()
-    large = np.median(draws.variance_share, axis=0) > MIN_SHARE
+    large = np.median(draws.explained_variance_ratio, axis=0) > MIN_SHARE
     content: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
@@ -277,10 +277,10 @@ def as_dict(posterior: Posterior, draws: Draws, scores: Any = None) -> dict[str,
             for line in found.factors
         ],
         "rotation": None if rotation is None else rotation.method,
-        "loadings": solution.loadings.tolist(),
+        "loadings": rotated_solution.loadings.tolist(),
         "loadings_interval": [table.lower.tolist(), table.upper.tolist()],
         "loadings_false_sign_rate": table.false_sign_rate.tolist(),
-        "factor_correlations": solution.correlations.tolist(),
+        "factor_correlations": rotated_solution.correlations.tolist(),
         "communality": np.median(draws.communality, axis=0).tolist(),
         "communality_interval": [communality.lower.tolist(), communality.upper.tolist()],
         "noise_variance": posterior.noise_variance.tolist(),

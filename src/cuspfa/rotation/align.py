@@ -24,10 +24,10 @@ CLOSE = 3e-4
 """Draws need not be turned to more digits than they have."""
 
 
-class Turned(NamedTuple):
+class Alignment(NamedTuple):
     """What `AlignedDraws` holds of each draw."""
 
-    turns: Array
+    rotations: Array
     axes: Array
     factor_correlations: Array
     present: BoolArray
@@ -36,7 +36,7 @@ class Turned(NamedTuple):
 
 def align_draws(
     draws: Draws, reference: RotatedLoadings, rotation: Rotation | None, way: str
-) -> Turned:
+) -> Alignment:
     """Turn draws to the factors of a reference.
 
     A draw with fewer live columns than the reference has factors is turned to those of them that
@@ -44,7 +44,7 @@ def align_draws(
     """
     n, p, h = draws.loadings.shape
     k = reference.loadings.shape[1]
-    found = Turned(
+    found = Alignment(
         np.zeros((n, h, k)),
         np.zeros((n, h, k)),
         np.full((n, k, k), np.nan),
@@ -58,13 +58,13 @@ def align_draws(
     step = max(1, CHUNK // max(p * max(h, k), 1))
     for first in range(0, n, step):
         numbers = np.arange(first, min(first + step, n))
-        standard = standard_loadings(draws.some(numbers)) * factors[numbers, None, :]
+        standard = standardized_loadings(draws.some(numbers)) * factors[numbers, None, :]
         for some, members in _by_factors(standard, live[numbers], reference):
             chosen = numbers[some]
-            part = _turn(standard[some], _only(reference, members), rotation, way)
+            part = _rotation(standard[some], _only(reference, members), rotation, way)
             at = np.ix_(chosen, np.arange(h), members)
             own = factors[chosen][:, :, None]  # columns of the spike are no part of a factor
-            found.turns[at], found.axes[at] = part.turns * own, part.axes * own
+            found.rotations[at], found.axes[at] = part.rotations * own, part.axes * own
             found.factor_correlations[np.ix_(chosen, members, members)] = part.factor_correlations
             found.present[np.ix_(chosen, members)] = True
             found.congruence[np.ix_(chosen, members)] = part.congruence
@@ -102,9 +102,9 @@ def _only(reference: RotatedLoadings, members: Indices) -> RotatedLoadings:
     )
 
 
-def _turn(
+def _rotation(
     standard: Array, reference: RotatedLoadings, rotation: Rotation | None, way: str
-) -> Turned:
+) -> Alignment:
     """Turns (B, H, K) of draws that have all K factors of this reference."""
     pattern, matrix = reference.loadings, reference.matrix
     b, k = len(standard), pattern.shape[1]
@@ -124,7 +124,7 @@ def _turn(
     axes = axes[rows, np.arange(k)[:, None], order[:, None, :]] * sign[:, None, :]
     back = back[rows, np.arange(k)[:, None], order[:, None, :]] * sign[:, None, :]
     agreed = np.take_along_axis(cosines, order[:, :, None], 1)[:, np.arange(k), np.arange(k)]
-    return Turned(
+    return Alignment(
         nearest @ back,
         nearest @ axes,
         axes.transpose(0, 2, 1) @ axes,
@@ -141,11 +141,11 @@ def _procrustes(standard: Array, target: Array) -> Array:
     return np.asarray((u @ vt)[:, :h])
 
 
-def _cosines(standard: Array, turns: Array, pattern: Array) -> Array:
+def _cosines(standard: Array, rotations: Array, pattern: Array) -> Array:
     """(B, K, K) congruence of each factor of a draw with each of the reference."""
     inner = standard.transpose(0, 2, 1) @ standard
-    length = np.sqrt(np.maximum(np.einsum("bhk,bhg,bgk->bk", turns, inner, turns), 1e-300))
-    cross = turns.transpose(0, 2, 1) @ (standard.transpose(0, 2, 1) @ pattern)
+    length = np.sqrt(np.maximum(np.einsum("bhk,bhg,bgk->bk", rotations, inner, rotations), 1e-300))
+    cross = rotations.transpose(0, 2, 1) @ (standard.transpose(0, 2, 1) @ pattern)
     return np.asarray(cross / length[:, :, None] / np.maximum(_lengths(pattern), 1e-300))
 
 
@@ -166,7 +166,7 @@ def _matched(cosines: Array) -> tuple[Indices, Array]:
     return order, np.where(found < 0, -1.0, 1.0)
 
 
-def standard_loadings(draws: Draws) -> Array:
+def standardized_loadings(draws: Draws) -> Array:
     """Loadings on the correlation scale of each draw."""
     variance = np.sum(draws.loadings**2, axis=2) + draws.noise_variance
     return np.asarray(draws.loadings / np.sqrt(variance)[:, :, None])

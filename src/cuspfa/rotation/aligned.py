@@ -13,10 +13,10 @@ from cuspfa._utils.arguments import generator, one_of, whole
 from cuspfa.data.names import check_same_width
 from cuspfa.data.validate import check_columns, check_rows
 from cuspfa.missing.kernels import draw_scores
-from cuspfa.missing.patterns import HoleRows
+from cuspfa.missing.patterns import IncompleteRows
 from cuspfa.posterior.draws import Draws, check_draws
 from cuspfa.posterior.quantiles import sorted_quantiles, tails
-from cuspfa.rotation.align import CHUNK, align_draws, standard_loadings
+from cuspfa.rotation.align import CHUNK, align_draws, standardized_loadings
 from cuspfa.rotation.axes import on_axes
 from cuspfa.rotation.gpa import RotatedLoadings, Rotation, as_rotation
 
@@ -63,7 +63,7 @@ class AlignedDraws:
         As they were drawn.
     reference : RotatedLoadings
         The factors they are turned to.
-    turns : ndarray (n_draws, H, K)
+    rotations : ndarray (n_draws, H, K)
         Aligned loadings are a draw's loadings on the correlation scale times its turn.
     axes : ndarray (n_draws, H, K)
         Aligned scores are a draw's scores times these.
@@ -81,7 +81,7 @@ class AlignedDraws:
 
     draws: Draws
     reference: RotatedLoadings
-    turns: Array
+    rotations: Array
     axes: Array
     factor_correlations: Array
     present: BoolArray
@@ -90,7 +90,7 @@ class AlignedDraws:
     center: Array
 
     def __repr__(self) -> str:
-        n, _, k = self.turns.shape
+        n, _, k = self.rotations.shape
         return f"<AlignedDraws: {n} draws of {k} factors, quality {self.quality:.2f}>"
 
     def __len__(self) -> int:
@@ -112,7 +112,7 @@ class AlignedDraws:
         return np.concatenate([part for _, part in self.blocks(len(self.names))], axis=1)
 
     @property
-    def variance_share(self) -> Array:
+    def explained_variance_ratio(self) -> Array:
         """(n_draws, K) each factor's part of the variables' variance, as `shares` of the mean."""
         p, total = len(self.names), np.zeros(self.present.shape)
         phi = np.nan_to_num(self.factor_correlations)
@@ -155,7 +155,7 @@ class AlignedDraws:
         rows = np.arange(len(self.names))
         if columns is not None:
             rows = check_columns(columns, len(self.names), self.names)
-        k = self.turns.shape[2]
+        k = self.rotations.shape[2]
         found = np.empty((4, len(rows), k))
         for part, block in self.blocks(columns=rows):
             # Draws last and contiguous: to sort short rows is several times quicker.
@@ -208,10 +208,10 @@ class AlignedDraws:
             `mean`, `lower` and `upper`, (n, K) each; of draws that have the factor.
         """
         ends, rng = tails(prob), generator(random_state)
-        rows = check_rows(X, holes=True).rows
+        rows = check_rows(X, allow_missing=True).rows
         check_same_width("AlignedDraws", len(self.names), rows.shape[1])
         rows = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, dtype=float)
-        n, k, size = len(rows), self.turns.shape[2], len(self)
+        n, k, size = len(rows), self.rotations.shape[2], len(self)
         found = np.empty((3, n, k))
         step = max(1, 4 * CHUNK // max(size * k, 1))
         for first in range(0, n, step):
@@ -235,7 +235,7 @@ class AlignedDraws:
         centred = rows - (self.center if means is None else means[number])
         seen = ~np.isnan(centred)
         if not seen.all():
-            data = HoleRows(np.where(seen, centred, 0.0), seen)
+            data = IncompleteRows(np.where(seen, centred, 0.0), seen)
             drawn = np.empty((len(rows), loadings.shape[1]))
             drawn[data.order] = draw_scores(data, loadings, noise, np.zeros(len(noise)), rng)
             return np.asarray(drawn @ self.axes[number])
@@ -250,17 +250,17 @@ class AlignedDraws:
     ) -> Iterator[tuple[slice, Array]]:
         """Aligned loadings (n_draws, some, K) of a few variables at a time."""
         rows = np.arange(len(self.names)) if columns is None else columns
-        n, h, k = self.turns.shape
+        n, h, k = self.rotations.shape
         step = max(1, CHUNK // max(n * max(h, k), 1)) if step is None else step
         for first in range(0, len(rows), step):
             part = slice(first, first + step)
-            yield part, standard_loadings(self.draws.only(rows[part])) @ self.turns
+            yield part, standardized_loadings(self.draws.only(rows[part])) @ self.rotations
 
 
 def align(
     posterior: Posterior,
     rotation: str | Rotation | None,
-    by: str | None,
+    alignment: str | None,
     draws: Draws | None,
     n_draws: int,
     random_state: RandomState,
@@ -270,15 +270,17 @@ def align(
 
     own = isinstance(rotation, str) and rotation == "own"
     settings = posterior.rotation if own else as_rotation(rotation)
-    if by is not None:
-        one_of("by", by, ("rotation", "procrustes"))
-    way = by or ("procrustes" if settings is None else "rotation")
+    if alignment is not None:
+        one_of("alignment", alignment, ("rotation", "procrustes"))
+    way = alignment or ("procrustes" if settings is None else "rotation")
     if draws is None:
         draws = posterior.draw(n_draws, random_state=random_state)
     check_draws(draws, len(posterior.noise_variance))
-    solution = posterior.solution if own else on_axes(posterior.standard_loadings, settings)
-    turned = align_draws(draws, solution, settings if way == "rotation" else None, way)
-    return AlignedDraws(draws, solution, *turned, column_names(posterior), posterior.mean)
+    rotated_solution = (
+        posterior.rotated_solution if own else on_axes(posterior.standardized_loadings, settings)
+    )
+    rotated = align_draws(draws, rotated_solution, settings if way == "rotation" else None, way)
+    return AlignedDraws(draws, rotated_solution, *rotated, column_names(posterior), posterior.mean)
 
 
 def _precision(draws: Draws, number: int) -> Array:

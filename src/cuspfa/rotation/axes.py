@@ -24,10 +24,10 @@ def on_axes(loadings: Array, rotation: Rotation | None) -> RotatedLoadings:
     return RotatedLoadings(start, same, same, np.nan, np.zeros(0), True)
 
 
-def shares(solution: RotatedLoadings) -> Array:
+def shares(rotated_solution: RotatedLoadings) -> Array:
     """(K,) each factor's part of the variables' variance; they add up to the communalities.
 
     diag(ΦΛᵀΛ)/p: what correlated factors explain together is divided between them.
     """
-    pattern = solution.loadings
-    return np.asarray(np.diag(solution.correlations @ (pattern.T @ pattern)) / len(pattern))
+    pattern = rotated_solution.loadings
+    return np.asarray(np.diag(rotated_solution.correlations @ (pattern.T @ pattern)) / len(pattern))

@@ -24,7 +24,7 @@ PERMUTATIONS = 100
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison:
+class FactorCongruence:
     """Pairs of factors of two fits; `print` it, or read its fields.
 
     Attributes
@@ -75,22 +75,22 @@ class Comparison:
         return f"<Comparison of {len(self.congruence)} pairs of factors>"
 
 
-def compare(
+def factor_congruence(
     first: Any,
     second: Any,
     *,
-    turn: bool = True,
+    procrustes: bool = True,
     prob: float = 0.95,
     n_draws: int = 500,
     random_state: RandomState = 0,
-) -> Comparison:
+) -> FactorCongruence:
     """Compare the factors of two fits of the same variables.
 
     Parameters
     ----------
     first, second : fitted CuspFactorAnalysis or Posterior
         Fits of two halves, groups or years. Variables are matched by name where both have names.
-    turn : bool, default=True
+    procrustes : bool, default=True
         Put the second fit on the axes of the first (orthogonal Procrustes), since rotations change
         no model; the pairs are then the factors of the first. False compares the factors as each
         fit has them, and pairs those that are most alike.
@@ -103,44 +103,44 @@ def compare(
 
     Returns
     -------
-    Comparison
+    FactorCongruence
         Intervals are of congruences of draws, each of which has noise of its own that makes it
         smaller: they may lie below the congruence of the two means.
 
     Examples
     --------
-    >>> from cuspfa import CuspFactorAnalysis, compare, datasets
+    >>> from cuspfa import CuspFactorAnalysis, datasets, factor_congruence
     >>> X = datasets.load_bfi(subset="items", as_frame=True).data.dropna()
     >>> odd, even = (
     ...     CuspFactorAnalysis(n_factors=5, rotation="varimax").fit(part)
     ...     for part in (X[::2], X[1::2])
     ... )
-    >>> bool(compare(odd, even, n_draws=100).congruence.min() > 0.95)
+    >>> bool(factor_congruence(odd, even, n_draws=100).congruence.min() > 0.95)
     True
     """
     one, other = _posterior("first", first), _posterior("second", second)
-    if not isinstance(turn, (bool, np.bool_)):
-        raise must_be("turn", "True or False", turn)
+    if not isinstance(procrustes, (bool, np.bool_)):
+        raise must_be("procrustes", "True or False", procrustes)
     ends, size, rng = tails(prob), whole("n_draws", n_draws, 2), generator(random_state)
     order = _same_variables(one, other)
-    mean = other.standard_loadings[order]
+    mean = other.standardized_loadings[order]
     drawn = [posterior.draw(size, random_state=rng) for posterior in (one, other)]
     size = min(map(len, drawn))  # a sampler has only those that it kept
     # In another order, or draws of the same chains would be compared with themselves.
     drawn = [draws.some(rng.permutation(len(draws))[:size]) for draws in drawn]
     drawn[1] = drawn[1].only(order)
-    if turn:
-        reference = one.solution
-        turned = _turned(mean, reference)
+    if procrustes:
+        reference = one.rotated_solution
+        rotated = _rotated(mean, reference)
         pairs = np.repeat(np.arange(reference.loadings.shape[1])[:, None], 2, axis=1)
-        sides = reference.loadings, turned
-        goals = reference, reference._replace(loadings=turned)
+        sides = reference.loadings, rotated
+        goals = reference, reference._replace(loadings=rotated)
     else:
-        own = other.solution
+        own = other.rotated_solution
         own = own._replace(loadings=own.loadings[order])
-        match = match_factors(one.solution.loadings, own.loadings, turn=False)
+        match = match_factors(one.rotated_solution.loadings, own.loadings, procrustes=False)
         pairs, sides = match.columns, (match.first, match.second)
-        goals = one.solution, own
+        goals = one.rotated_solution, own
     alike = _cosines(*sides)
     each = [
         _aligned(draws, goal)[:, :, pairs[:, side]]
@@ -152,11 +152,11 @@ def compare(
     if known.any():
         lower[known], upper[known] = np.nanquantile(found[:, known], ends, axis=0)
     luck = [
-        _by_chance(one.solution, mean[rng.permutation(len(mean))], turn)
+        _by_chance(one.rotated_solution, mean[rng.permutation(len(mean))], procrustes)
         for _ in range(PERMUTATIONS)
     ]
     chance = np.quantile(luck, 0.95, axis=0)[: len(pairs)] if len(pairs) else np.zeros(0)
-    return Comparison(alike, lower, upper, chance, pairs, *sides, column_names(one))
+    return FactorCongruence(alike, lower, upper, chance, pairs, *sides, column_names(one))
 
 
 def _posterior(name: str, value: Any) -> Posterior:
@@ -186,13 +186,13 @@ def _same_variables(one: Posterior, other: Posterior) -> Indices:
     return np.arange(p)
 
 
-def _turned(mean: Array, reference: RotatedLoadings) -> Array:
+def _rotated(mean: Array, reference: RotatedLoadings) -> Array:
     """Mean loadings on the axes of a reference; NaN for factors that there are too few for."""
     noise = np.maximum(1.0 - np.sum(mean**2, axis=1), 1e-12)
     single = Draws(mean[None], noise[None])
     found = align_draws(single, reference, None, "procrustes")
     # On the correlation scale already: not divided once more.
-    return np.where(found.present[0], mean @ found.turns[0], np.nan)
+    return np.where(found.present[0], mean @ found.rotations[0], np.nan)
 
 
 def _aligned(draws: Draws, goal: RotatedLoadings) -> Array:
@@ -200,7 +200,7 @@ def _aligned(draws: Draws, goal: RotatedLoadings) -> Array:
     there = goal._replace(loadings=np.nan_to_num(goal.loadings))
     found = align_draws(draws, there, None, "procrustes")
     variance = np.sum(draws.loadings**2, axis=2) + draws.noise_variance
-    return np.asarray((draws.loadings / np.sqrt(variance)[:, :, None]) @ found.turns)
+    return np.asarray((draws.loadings / np.sqrt(variance)[:, :, None]) @ found.rotations)
 
 
 def _cosines(a: Array, b: Array) -> Array:
@@ -210,9 +210,9 @@ def _cosines(a: Array, b: Array) -> Array:
         return np.asarray(np.sum(a * b, axis=-2) / size)
 
 
-def _by_chance(reference: RotatedLoadings, mean: Array, turn: bool) -> Array:
+def _by_chance(reference: RotatedLoadings, mean: Array, procrustes: bool) -> Array:
     pattern = reference.loadings
-    if turn:
-        return np.abs(np.nan_to_num(_cosines(pattern, _turned(mean, reference))))
-    found = match_factors(pattern, mean, turn=False).congruence
+    if procrustes:
+        return np.abs(np.nan_to_num(_cosines(pattern, _rotated(mean, reference))))
+    found = match_factors(pattern, mean, procrustes=False).congruence
     return np.asarray(found)

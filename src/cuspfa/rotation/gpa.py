@@ -285,11 +285,11 @@ def descend(
     b = len(stack)
     axes, values, converged = starts.copy(), np.zeros(b), np.zeros(b, dtype=bool)
     steps, left = np.ones(b), np.arange(b)
-    turned = _turned(stack, axes, oblique)
+    turned = _rotated(stack, axes, oblique)
     values, slope = criterion(turned)
-    energy = np.maximum(np.sum(stack**2, axis=(1, 2)), 1e-300)
-    enough = tolerance * energy
-    for cycle in range(MAX_ITER):
+    squared_norm = np.maximum(np.sum(stack**2, axis=(1, 2)), 1e-300)
+    enough = tolerance * squared_norm
+    for iteration in range(MAX_ITER):
         uphill = _projected(stack[left], turned, axes[left], slope, oblique)
         size = np.sqrt(np.sum(uphill**2, axis=(1, 2)))
         go = size > enough[left]
@@ -299,12 +299,12 @@ def descend(
         if not len(left):
             break
         # The first step is short enough to stay in the valley where it begins.
-        steps[left] = steps[left] * 2.0 if cycle else 1.0 / np.maximum(size, energy[left])
+        steps[left] = steps[left] * 2.0 if iteration else 1.0 / np.maximum(size, squared_norm[left])
         trying = np.arange(len(left))  # of those left, which have not found a step yet
         for _ in range(HALVINGS):
             who = left[trying]
             moved = _retracted(axes[who] - steps[who, None, None] * uphill[trying], oblique)
-            there = _turned(stack[who], moved, oblique)
+            there = _rotated(stack[who], moved, oblique)
             value, gradient = criterion(there)
             good = value < values[who] - 0.5 * size[trying] ** 2 * steps[who]
             done = trying[good]
@@ -321,7 +321,7 @@ def descend(
     return Stack(axes, values, converged)
 
 
-def _turned(stack: Array, axes: Array, oblique: bool) -> Array:
+def _rotated(stack: Array, axes: Array, oblique: bool) -> Array:
     back = np.linalg.inv(axes).transpose(0, 2, 1) if oblique else axes
     return np.asarray(stack @ back)
 

@@ -21,22 +21,22 @@ from cuspfa.cli.console import Terminal
 from cuspfa.cli.loadings import check_loadings, write_loadings
 from cuspfa.cli.outputs import check_not_the_input
 from cuspfa.cli.progress import progress
-from cuspfa.cli.provenance import origin_of
+from cuspfa.cli.provenance import provenance_of
 from cuspfa.cli.terminal import (
     Page,
     draws_of,
     rows_without_values,
-    show_holes,
+    show_fit_info,
     show_left_out,
     show_loadings,
     show_loud,
+    show_missing,
     show_reading,
-    show_record,
     show_summary,
     show_warnings,
 )
 from cuspfa.data.moments import Moments
-from cuspfa.data.out_of_core.stream import Stream
+from cuspfa.data.out_of_core.stream import RowStream
 from cuspfa.data.screening.columns import Chosen, choose, parse_columns
 from cuspfa.data.screening.missing_codes import SHOWN, find_codes
 from cuspfa.data.tables.cells import clean, column_of_numbers
@@ -44,7 +44,7 @@ from cuspfa.data.tables.reader import USUAL, Reading, Table, find_column, read_t
 from cuspfa.data.validate import left_out
 from cuspfa.errors import InputError
 from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
-from cuspfa.estimator.fit_warnings import before_holes
+from cuspfa.estimator.fit_warnings import cost_of_incomplete
 from cuspfa.inference.gibbs.settings import Gibbs
 from cuspfa.inference.variational.settings import Variational
 from cuspfa.io.atomic import check_apart, check_writable
@@ -125,16 +125,18 @@ def fit(request: Request) -> None:
     _check_factors(request, len(chosen.names))
     show_left_out(page, chosen)
     if large is None:
-        show_holes(page, chosen)
-    cost = before_holes(len(chosen.rows), chosen.n_lacking, len(chosen.names), request.factors)
-    cost = cost if chosen.holes else None
+        show_missing(page, chosen)
+    cost = cost_of_incomplete(
+        len(chosen.rows), chosen.n_lacking, len(chosen.names), request.factors
+    )
+    cost = cost if chosen.n_missing else None
     if cost is not None:
         page.paragraph(_in_our_words(cost, request))
     codes = find_codes(chosen.names, chosen.rows if large is None else large.sample)[:SHOWN]
     with warnings.catch_warnings(record=True) as caught, progress(request.quiet) as bar:
         warnings.simplefilter("always")
         data = chosen.rows if large is None else large.data
-        model, seconds = _fitted(request, data, chosen.names, bar.on_cycle)
+        model, seconds = _fitted(request, data, chosen.names, bar.on_iteration)
         posterior = model.posterior_
         if large is not None:
             large = after_fit(large, posterior)
@@ -145,9 +147,9 @@ def fit(request: Request) -> None:
         draws = draws_of(posterior)
         found = as_dict(posterior, draws) if request.as_json else summarise(posterior, draws)
     if large is not None:
-        if isinstance(large.data, Stream) and chosen.empty:
+        if isinstance(large.data, RowStream) and chosen.empty:
             page.paragraph(f"Left out {rows_without_values(chosen)}.")
-        show_holes(page, chosen)
+        show_missing(page, chosen)
     told = [str(one.message) for one in caught]
     own = left_out(chosen.empty, posterior.n_rows)
     if own is not None:  # the program's own line says so
@@ -158,10 +160,10 @@ def fit(request: Request) -> None:
     shown = f"CuspFactorAnalysis({_arguments(request)})"
     # No cell of the data goes into a file.
     discreet = [one.told(aloud=False, streamed=large is not None) for one in codes]
-    origin = origin_of(
+    provenance = provenance_of(
         request, table, chosen, discreet + messages, shown, streamed=large is not None
     )
-    posterior = dataclasses.replace(posterior, origin=origin)
+    posterior = dataclasses.replace(posterior, provenance=provenance)
     if request.output is not None:
         posterior.save(request.output, statistics=request.statistics)
     if request.loadings is not None:
@@ -182,7 +184,7 @@ def fit(request: Request) -> None:
         page.line()
         show_loadings(page, posterior, draws)
         page.line()
-        show_record(page, posterior.record)
+        show_fit_info(page, posterior.fit_info)
     show_warnings(
         page, [one.told(aloud=True, streamed=large is not None) for one in codes] + messages
     )
@@ -309,7 +311,7 @@ def _fitted(
     if isinstance(data, Moments):
         model.fit_moments(data)
     else:
-        model._fit_rows(data, None if isinstance(data, Stream) else names)
+        model._fit_rows(data, None if isinstance(data, RowStream) else names)
     return model, time.perf_counter() - began
 
 
@@ -369,7 +371,7 @@ def _circumstances(
             "kind": table.kind,
             "n_rows": table.n_rows,
             "n_columns": len(table.columns),
-            "n_missing": table.holes,
+            "n_missing": table.n_missing,
             "notes": table.notes,
         },
         "left_out": {
@@ -378,9 +380,9 @@ def _circumstances(
             "rows": chosen.empty,
         },
         "missing": {
-            "n": sum(chosen.holes.values()),
+            "n": sum(chosen.n_missing.values()),
             "n_rows": chosen.n_lacking,
-            "by_column": chosen.holes,
+            "by_column": chosen.n_missing,
         },
         "settings": {
             "method": request.method,

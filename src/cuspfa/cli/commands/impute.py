@@ -32,7 +32,7 @@ def write_imputed(
     seed: int,
     how: Reading = USUAL,
 ) -> None:
-    """The fit's columns of a table with their holes filled."""
+    """The fit's columns of a table with their missing values filled."""
     check_output(output, fit, data)
     if draws is not None and not 1 <= draws <= MOST_DRAWS:
         raise InputError(f"--draws must be between 1 and {MOST_DRAWS}. Got {draws} instead.")
@@ -59,13 +59,13 @@ def write_imputed(
     page = Page(Terminal(stderr=True))
     show_loud(page, table)
     show_codes(page, posterior, rows)
-    holes = int(np.isnan(rows).sum())
+    n_missing = int(np.isnan(rows).sum())
     lacking = int(np.isnan(rows).any(axis=1).sum())
-    filled = f"{count(holes, 'missing value')} in {count(lacking, 'row')} filled"
+    filled = f"{count(n_missing, 'missing value')} in {count(lacking, 'row')} filled"
     empty = int(np.isnan(rows).all(axis=1).sum())
     if empty:
         filled += f"; {count(empty, 'row')} without any value, by the means of the fit alone"
-    page.paragraph(f"{filled[0].upper()}{filled[1:]}." if holes else "No value is missing.")
+    page.paragraph(f"{filled[0].upper()}{filled[1:]}." if n_missing else "No value is missing.")
     if draws is not None and not _exact(posterior):
         page.paragraph(
             "Loadings, noise and means were drawn without exact sweeps, for which a saved fit to "

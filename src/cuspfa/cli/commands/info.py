@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cuspfa.cli.console import Terminal
 from cuspfa.cli.saved_fits import load_fit
-from cuspfa.cli.terminal import Page, draws_of, show_loadings, show_record, show_summary
+from cuspfa.cli.terminal import Page, draws_of, show_fit_info, show_loadings, show_summary
 from cuspfa.io.archive import CONTENT
 from cuspfa.reporting.summary import summarise
 
@@ -29,13 +29,13 @@ def print_info(path: Path) -> None:
     else:
         inside = ["posterior of the loadings and noise variances"]
     inside += [_statistics(content["statistics"]["type"])] if content["statistics"] else []
-    holes = content.get("holes")
-    inside += ["correlations of the data"] if holes and holes["correlation"] else []
+    n_missing = content.get("missing")
+    inside += ["correlations of the data"] if n_missing and n_missing["correlation"] else []
     inside += ["factor scores of the rows"] if content["scores"] else []
-    rivals = len(content.get("parts", [None])) - 1
-    inside += [f"{rivals} other number(s) of factors"] if rivals else []
+    alternatives = len(content.get("parts", [None])) - 1
+    inside += [f"{alternatives} other number(s) of factors"] if alternatives else []
     page.paragraph(f"Inside: {'; '.join(inside)}.")
-    if holes and content["kind"] == "variational":
+    if n_missing and content["kind"] == "variational":
         page.paragraph(
             "Values were missing in the data, and their rows are not in the file: intervals come "
             "from draws without exact sweeps and differ a little from those of the fit."
@@ -46,7 +46,7 @@ def print_info(path: Path) -> None:
     page.line()
     show_loadings(page, posterior, draws)
     page.line()
-    show_record(page, posterior.record)
+    show_fit_info(page, posterior.fit_info)
 
 
 def _statistics(kind: str) -> str:

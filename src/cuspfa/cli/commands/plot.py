@@ -25,7 +25,7 @@ def draw(fit: Path, kind: str, output: Path) -> None:
         raise InputError(f"-o must end in .png, .svg or .pdf. Got {str(output)!r} instead.")
     check_writable("-o", output)
     check_not_the_input("-o", output, str(fit))
-    needed("matplotlib", "cuspfa plot", "app")
+    needed("matplotlib", "cuspfa plot", "cli")
     from cuspfa.reporting.plots import KINDS
 
     posterior = load_fit(fit)

@@ -33,5 +33,5 @@ def write(fit: Path, output: Path, *, title: str | None, scores: bool) -> None:
 
 def check_report(option: str, output: Path) -> None:
     """What cannot be written is known before the work."""
-    needed("jinja2", "A report", "app")
+    needed("jinja2", "A report", "cli")
     check_writable(option, output)

@@ -52,14 +52,14 @@ def print_table(*, seed: int, quick: bool, json_path: str | None) -> None:
         def on_stage(method: str) -> Callable[[Any], None]:
             task = bar.add_task(OUR_NAMES[method], total=None, note="")
 
-            def on_cycle(at: search.Progress | GibbsProgress) -> None:
+            def on_iteration(at: search.Progress | GibbsProgress) -> None:
                 if isinstance(at, GibbsProgress):
                     if at.sweep % 50 == 0:
                         bar.update(task, note=f"sweep {at.sweep} of {at.n_sweeps}")
                     return
                 bar.update(task, note=f"K = {at.n_factors}, bound {at.lower_bound:.1f}")
 
-            return on_cycle
+            return on_iteration
 
         result = library.reproduce(seed=seed, quick=quick, on_stage=on_stage)
     text = json.dumps(result.to_dict(), indent=2) + "\n"

@@ -54,13 +54,13 @@ def write_scores(
         return
     table = read_table(data, id_column=id_column, how=how)
     rows = matched(posterior, table)
-    holes, scores = np.isnan(rows), model_of(posterior).transform(rows)
+    n_missing, scores = np.isnan(rows), model_of(posterior).transform(rows)
     names = [f"factor{h}" for h in range(1, scores.shape[1] + 1)]
     write_values(names, [scores], table, output)
     page = Page(Terminal(stderr=True))
     show_loud(page, table)
     show_codes(page, posterior, rows)
-    lacking, empty = int(holes.any(axis=1).sum()), int(holes.all(axis=1).sum())
+    lacking, empty = int(n_missing.any(axis=1).sum()), int(n_missing.all(axis=1).sum())
     if lacking:
         said = f"{lacking} of {len(rows)} rows lack values; their scores come from what they have."
         if empty:
@@ -138,7 +138,7 @@ def model_of(posterior: Posterior) -> CuspFactorAnalysis:
 
 
 def matched(posterior: Posterior, table: Table) -> Array:
-    """The fit's columns from a table, in the order of the fit, NaN where there is a hole."""
+    """The fit's columns from a table, in the order of the fit, NaN where a value is missing."""
     if posterior.names is None:
         return _by_position(posterior, table)
     places = {name: j for j, name in enumerate(table.names)}
@@ -172,7 +172,7 @@ def _numbers(table: Table, places: list[int]) -> Array:
         check_finite(column, table.source)
         if column.numbers is not None:
             columns.append(column.numbers)
-        elif column.holes == column.n_rows:
+        elif column.n_missing == column.n_rows:
             columns.append(np.full(column.n_rows, np.nan))
         else:
             example = f", such as {column.example}" if column.example else ""

@@ -18,7 +18,7 @@ class Block(NamedTuple):
     """Some rows, and where they are from."""
 
     rows: Any
-    """(m, p) dense, float64 or float32, in either order; NaN where there is a hole."""
+    """(m, p) dense, float64 or float32, in either order; NaN where there is a missing value."""
     place: str
     """Name of the file, or what else they are from."""
     first: int

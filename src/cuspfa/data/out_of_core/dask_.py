@@ -34,7 +34,8 @@ CHUNK, SMALL_CHUNK = 1 << 26, 1 << 23
 """Bytes of a block of rows that is made where the caller's are smaller than the second."""
 A_THREAD, LARGEST_BLOCK = 4, 1 << 31
 """Blocks of columns for each thread, and bytes of one at most. Each block makes n×K partial scores
-a cycle that move, so that there should be few; but more than one, or nothing can be evened out."""
+an iteration that move, so that there should be few; but more than one, or nothing can be evened
+out."""
 COUNT_FROM = 1500
 """Columns from which rows of unknown number are counted before anything else is done."""
 

@@ -21,15 +21,21 @@ from cuspfa.data.out_of_core.dask_ import moments_of as dask_moments
 from cuspfa.data.out_of_core.mapped import Mapped, MappedMatrix
 from cuspfa.data.out_of_core.memory import in_words
 from cuspfa.data.out_of_core.readers import Slices, is_out_of_core
-from cuspfa.data.out_of_core.stream import HoleError, Stream, as_stream, check_block, read
+from cuspfa.data.out_of_core.stream import (
+    MissingValuesError,
+    RowStream,
+    as_stream,
+    check_block,
+    read,
+)
 from cuspfa.data.protocols import CompleteMatrix, CompleteSource
 from cuspfa.data.screening.matrix_input import LARGEST, FirstRows, refuse_matrix
-from cuspfa.data.screening.near_constant import RareValues
+from cuspfa.data.screening.near_constant import NearConstantColumns
 from cuspfa.data.validate import is_dask, left_out
 from cuspfa.errors import DataError
 
 
-class Brought(NamedTuple):
+class Loaded(NamedTuple):
     """A ready source, or rows that turned out to fit into memory."""
 
     prepared: Prepared | None
@@ -41,26 +47,26 @@ class Brought(NamedTuple):
     """Rows without any value that were left out."""
 
 
-def find_away(data: Any) -> Stream | DaskRows | None:
+def find_out_of_core(data: Any) -> RowStream | DaskRows | None:
     """A view of data that are not in memory; None for those that are."""
-    if isinstance(data, Stream) or is_out_of_core(data):
+    if isinstance(data, RowStream) or is_out_of_core(data):
         return as_stream(data)
     return DaskRows(data) if is_dask(data) else None
 
 
-def bring(view: Stream | DaskRows, *, scaling: str, flat_mean: bool) -> Brought:
+def load_data(view: RowStream | DaskRows, *, scaling: str, flat_mean: bool) -> Loaded:
     """Read them as their shape and the memory allow."""
     found: Moments | Mapped | OnWorkers | Array
-    remark = view.reader.remark if isinstance(view, Stream) else None
-    watched = _Watched(RareValues(), FirstRows(view.n_columns))
+    remark = view.reader.remark if isinstance(view, RowStream) else None
+    watched = _Watched(NearConstantColumns(), FirstRows(view.n_columns))
     try:
-        found = read(view, watched) if isinstance(view, Stream) else _compute(view)
-    except HoleError as error:
+        found = read(view, watched) if isinstance(view, RowStream) else _compute(view)
+    except MissingValuesError as error:
         if isinstance(view, DaskRows) and view.leave_out_empty():
-            return bring(view, scaling=scaling, flat_mean=flat_mean)
-        found = rows_with_holes(view, error)
+            return load_data(view, scaling=scaling, flat_mean=flat_mean)
+        found = incomplete_rows(view, error)
     if isinstance(found, np.ndarray):
-        return Brought(None, found, view.names, remark, view.empty_rows)
+        return Loaded(None, found, view.names, remark, view.empty_rows)
     if isinstance(found, Moments):
         found.check_usable()
         prepared = prepare_moments(found, scaling=scaling, flat_mean=flat_mean)
@@ -70,13 +76,13 @@ def bring(view: Stream | DaskRows, *, scaling: str, flat_mean: bool) -> Brought:
         refuse_matrix(watched.first.square)
     concerns = (remark, left_out(view.empty_rows, prepared.n), watched.rare.warning(view.names))
     concern = " ".join(filter(None, concerns)) or None
-    return Brought(prepared, None, view.names, concern, view.empty_rows)
+    return Loaded(prepared, None, view.names, concern, view.empty_rows)
 
 
 class _Watched(NamedTuple):
     """What a fit wants to know of rows beside their sums."""
 
-    rare: RareValues
+    rare: NearConstantColumns
     first: FirstRows
 
     def add(self, block: Any) -> None:
@@ -98,36 +104,36 @@ def _compute(rows: DaskRows) -> Moments | Mapped | OnWorkers | Array:
     return Mapped.of(Slices([("dask.array", rows.array)], None, None), rows.names, check_block)
 
 
-HOLES_HELD = 5
+INCOMPLETE_HELD = 5
 """Copies of the rows that the engine for missing values holds."""
 
 
-def rows_with_holes(view: Stream | DaskRows, error: HoleError) -> Array:
+def incomplete_rows(view: RowStream | DaskRows, error: MissingValuesError) -> Array:
     """All rows: what is missing differs from row to row, so that no sums tell of it."""
     if isinstance(view, DaskRows):
         if view.n_rows is None:
             view.array = view.array.compute_chunk_sizes()
-        _check_holes(view, int(view.array.shape[0]), error)
+        _check_incomplete(view, int(view.array.shape[0]), error)
         return np.asarray(view.array.compute())
     if not view.reader.again:
-        raise HoleError(
-            f"{error} A fit to data with holes needs all rows, and an iterator gives them once: "
+        raise MissingValuesError(
+            f"{error} A fit to incomplete data needs all rows, and an iterator gives them once: "
             "pass a path, or an array."
         ) from error
     held: list[Array] = []
     rows = view.n_rows or 0
-    for block in view.blocks(holes=True):
+    for block in view.blocks(allow_missing=True):
         held.append(np.asarray(block.rows))
         rows = max(rows, sum(map(len, held)))
-        _check_holes(view, rows, error)
+        _check_incomplete(view, rows, error)
     return np.concatenate(held)
 
 
-def _check_holes(view: Stream | DaskRows, rows: int, error: HoleError) -> None:
-    needed = HOLES_HELD * 8 * rows * view.n_columns
+def _check_incomplete(view: RowStream | DaskRows, rows: int, error: MissingValuesError) -> None:
+    needed = INCOMPLETE_HELD * 8 * rows * view.n_columns
     if view.allowed is not None and needed > view.allowed:
-        raise HoleError(
-            f"{error} A fit to data with holes needs all rows in memory: {in_words(needed)} or "
+        raise MissingValuesError(
+            f"{error} A fit to incomplete data needs all rows in memory: {in_words(needed)} or "
             f"more, and {in_words(view.allowed)} may be taken (memory_limit)."
         ) from error
 

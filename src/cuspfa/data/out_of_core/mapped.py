@@ -1,7 +1,7 @@
-"""Wide rows that stay in their file: Y is read in every cycle, block by block.
+"""Wide rows that stay in their file: Y is read in every iteration, block by block.
 
 YᵀYW = Σ_i y_i (y_iᵀW): a block of rows gives its part of both products at once, so that a file in
-the order of rows is read once a cycle, from its beginning to its end. A file in the order of
+the order of rows is read once an iteration, from its beginning to its end. A file in the order of
 columns is read twice, by blocks of columns.
 """
 

@@ -39,7 +39,7 @@ def open_reader(data: Any, columns: Any = None) -> Reader:
         names = [str(name) for name in data.var_names]
         return Slices([(str(data.filename), data.X)], names, columns)
     if as_frame(data) is not None:
-        table = check_rows(data, holes=True)
+        table = check_rows(data, allow_missing=True)
         return Slices([(type(data).__name__, table.rows)], table.names, columns)
     if hasattr(data, "shape") and hasattr(data, "__getitem__"):
         return Slices([(_where(data), unmasked_blocks(data))], None, columns)
@@ -119,7 +119,7 @@ class Given:
         for batch in self._batches:
             self._number += 1
             try:
-                table = check_rows(batch, holes=True)
+                table = check_rows(batch, allow_missing=True)
             except DataError as error:
                 raise type(error)(f"batch {self._number}: {error}") from error
             rows = table.rows.toarray() if issparse(table.rows) else table.rows

@@ -35,7 +35,8 @@ SQUARES_HELD = 4
 MIN_ROWS = 256
 """Rows of a block of very wide rows: with fewer, adding up p×p numbers would be all the work."""
 MAP_SHARE = 0.25
-"""A wide map is copied, which makes cycles quicker, if that takes no more of the memory allowed."""
+"""A wide map is copied, which makes iterations quicker, if that takes no more of the memory
+allowed."""
 
 
 class Progress(NamedTuple):
@@ -65,18 +66,18 @@ class Plan(NamedTuple):
         size = "rows not counted yet" if self.n_rows is None else f"{self.n_rows:,} rows"
         does = {
             "sums": "summed up in one pass",
-            "map": "left in the file and read in every cycle",
+            "map": "left in the file and read in every iteration",
             "rows": "copied into memory",
         }[self.how]
         of = "" if self.allowed is None else f" of {in_words(self.allowed)}"
         return f"{size}, {self.n_columns:,} columns, {does}: about {in_words(self.memory)}{of}"
 
 
-class HoleError(DataError):
+class MissingValuesError(DataError):
     """A value is missing, in rows that are read once."""
 
 
-class Stream:
+class RowStream:
     """Rows that are read block by block: `fit` takes one, or makes one of a path.
 
     Parameters
@@ -103,11 +104,11 @@ class Stream:
     >>> import tempfile
     >>> from pathlib import Path
     >>> import numpy as np
-    >>> from cuspfa import CuspFactorAnalysis, Stream, datasets
+    >>> from cuspfa import CuspFactorAnalysis, RowStream, datasets
     >>> X = datasets.simulate(2000, 10, 2, random_state=1).X
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     np.save(Path(folder) / "rows.npy", X)
-    ...     rows = Stream(Path(folder) / "rows.npy", memory_limit="100MB")
+    ...     rows = RowStream(Path(folder) / "rows.npy", memory_limit="100MB")
     ...     rows.n_rows, CuspFactorAnalysis().fit(rows).n_factors_
     (2000, 2)
     """
@@ -172,7 +173,7 @@ class Stream:
         """Is it one array, of which any part can be read at any time?"""
         return isinstance(self.reader, Slices) and self.reader.is_one_array
 
-    def blocks(self, *, holes: bool = False) -> Iterator[Block]:
+    def blocks(self, *, allow_missing: bool = False) -> Iterator[Block]:
         """Blocks of rows, read ahead in a thread; a value that is no number is an error.
 
         With `holes` all rows are there, with their missing values; without, rows that have no value
@@ -181,20 +182,20 @@ class Stream:
         began, rows = time.perf_counter(), 0
         self.empty_rows = 0
         self._tell(began, rows)
-        for block in _read_ahead(self._checked(holes), AHEAD):
+        for block in _read_ahead(self._checked(allow_missing), AHEAD):
             self.empty_rows += block.empty
             yield block
             rows += len(block.rows) + block.empty
             self._tell(began, rows)
 
-    def _checked(self, holes: bool) -> Iterator[Block]:
+    def _checked(self, allow_missing: bool) -> Iterator[Block]:
         for block in self.reader.blocks(self.batch_rows, self.dtype):
             with np.errstate(over="ignore", invalid="ignore"):
                 fine = bool(np.isfinite(block.rows.sum()))
             if not fine:
                 lacking = without_values(block.rows)
-                check_block(block, self.names, holes, lacking)
-                if lacking.any() and not holes:
+                check_block(block, self.names, allow_missing, lacking)
+                if lacking.any() and not allow_missing:
                     block = block._replace(rows=block.rows[~lacking], empty=int(lacking.sum()))
             yield block
 
@@ -205,7 +206,7 @@ class Stream:
             self.progress(Progress(rows, self.n_rows, speed, left))
 
 
-def summed_up(stream: Stream) -> Moments:
+def summed_up(stream: RowStream) -> Moments:
     """The same for the user, who is told of rows that were left out."""
     first = FirstRows(stream.n_columns)
     found = moments_of(stream, first)
@@ -217,7 +218,7 @@ def summed_up(stream: Stream) -> Moments:
     return found
 
 
-def moments_of(stream: Stream, watcher: Watcher | None = None) -> Moments:
+def moments_of(stream: RowStream, watcher: Watcher | None = None) -> Moments:
     """Count, means and cross-products, in one pass; `watcher` sees the blocks too."""
     _check_squares(stream)
     sums = Sums(stream.n_columns)
@@ -228,7 +229,7 @@ def moments_of(stream: Stream, watcher: Watcher | None = None) -> Moments:
     return as_moments(sums, stream.names)
 
 
-def read(stream: Stream, watcher: Watcher | None = None) -> Moments | Mapped | Array:
+def read(stream: RowStream, watcher: Watcher | None = None) -> Moments | Mapped | Array:
     """Sums for n ≥ p; otherwise a map of the rows, or the rows themselves, where they fit.
 
     Rows are held until there are as many as columns, for until then they are smaller than p×p.
@@ -288,7 +289,7 @@ def _block_rows(given: int | None, p: int, allowed: int | None) -> int:
     return rows if allowed is None else max(1, min(rows, allowed // (4 * BLOCKS_HELD * 8 * p)))
 
 
-def _check_squares(stream: Stream) -> None:
+def _check_squares(stream: RowStream) -> None:
     check_fits(
         stream._for_sums(),
         stream.allowed,
@@ -297,7 +298,7 @@ def _check_squares(stream: Stream) -> None:
     )
 
 
-def _check_held(rows: int, stream: Stream) -> None:
+def _check_held(rows: int, stream: RowStream) -> None:
     check_fits(
         2 * 8 * rows * stream.n_columns,
         stream.allowed,
@@ -309,18 +310,18 @@ def _check_held(rows: int, stream: Stream) -> None:
 def check_block(
     block: Block,
     names: list[str] | None,
-    holes: bool = False,
+    allow_missing: bool = False,
     lacking: BoolArray | None = None,
 ) -> None:
     """Name the first value that is no number, but in rows that are lacking altogether."""
-    wrong = np.isinf(block.rows) if holes else ~np.isfinite(block.rows)
+    wrong = np.isinf(block.rows) if allow_missing else ~np.isfinite(block.rows)
     if lacking is not None:
         wrong[lacking] = False
     if not wrong.any():
         return  # a sum too large for a number, of values that are not
     row, column = (int(one) for one in np.argwhere(wrong)[0])
     missing = bool(np.isnan(block.rows[row, column]))
-    kind, what = (HoleError, "NaN") if missing else (DataError, "infinity")
+    kind, what = (MissingValuesError, "NaN") if missing else (DataError, "infinity")
     if not missing and block.rows.dtype == np.float32:
         what += ", or a value beyond the range of float32,"
     advice = "fill the holes" if missing else "put right what made them"
@@ -372,6 +373,6 @@ def _read_ahead(blocks: Iterator[Block], ahead: int) -> Iterator[Block]:
         thread.join()
 
 
-def as_stream(data: Any) -> Stream:
+def as_stream(data: Any) -> RowStream:
     """The stream itself, or one over a path or what else can be read by blocks."""
-    return data if isinstance(data, Stream) else Stream(data)
+    return data if isinstance(data, RowStream) else RowStream(data)

@@ -44,16 +44,16 @@ class Chosen:
 
     names: list[str]
     rows: Array
-    """(n, p) NaN where there is a hole."""
+    """(n, p) NaN where there is a missing value."""
     left_out: list[LeftOut]
     excluded: list[str]
     """Left out because the user said so."""
-    holes: dict[str, int]
+    n_missing: dict[str, int]
     """By column, of those analysed, where there are any."""
     empty: int = 0
     """Rows without any value in these columns: left out."""
     counted: tuple[int, int] | None = None
-    """Rows, and those with a hole, where the rows themselves are not kept here."""
+    """Rows, and those with a missing value, where the rows themselves are not kept here."""
 
     @property
     def n_rows(self) -> int:
@@ -62,7 +62,7 @@ class Chosen:
 
     @property
     def n_lacking(self) -> int:
-        """Rows with a hole."""
+        """Rows with a missing value."""
         if self.counted is not None:
             return self.counted[1]
         return int(np.isnan(self.rows).any(axis=1).sum())
@@ -96,8 +96,8 @@ def choose(table: Table, columns: Sequence[str] = (), exclude: Sequence[str] = (
     lacking = np.isnan(rows).all(axis=1)
     empty = int(lacking.sum())
     rows = rows[~lacking] if empty else rows
-    holes = {table.columns[j].name: table.columns[j].holes - empty for j in kept}
-    holes = {name: number for name, number in holes.items() if number}
+    n_missing = {table.columns[j].name: table.columns[j].n_missing - empty for j in kept}
+    n_missing = {name: number for name, number in n_missing.items() if number}
     names = [table.columns[j].name for j in kept]
     excluded = [table.columns[j].name for j in sorted(unwanted)]
     if len(rows) < FEWEST_ROWS:
@@ -105,7 +105,7 @@ def choose(table: Table, columns: Sequence[str] = (), exclude: Sequence[str] = (
             f"{table.source} has {len(rows)} row(s) with a value in these columns. At least "
             f"{FEWEST_ROWS} are needed to say anything of factors."
         )
-    return Chosen(names, rows, left_out, excluded, holes, empty)
+    return Chosen(names, rows, left_out, excluded, n_missing, empty)
 
 
 def check_no_matrix(table: Table) -> None:
@@ -201,7 +201,7 @@ def _reason(table: Table, j: int, blank: BoolArray, *, wanted: bool) -> tuple[st
     if _constant(values):
         if values.min() < values.max():
             return "varies too little for its size: subtract a constant first", ""
-        return "constant", f", always {values[0]:g}" + (" or missing" if column.holes else "")
+        return "constant", f", always {values[0]:g}" + (" or missing" if column.n_missing else "")
     if len(values) < FEWEST_ROWS:
         return f"only {len(values)} of {column.n_rows} rows have a value", ""
     if not wanted and len(values) == np.sum(~blank):
@@ -243,6 +243,6 @@ def _too_few_columns(table: Table, kept: list[int], left_out: list[LeftOut]) -> 
     )
 
 
-def most_holes(holes: dict[str, int], number: int = 3) -> list[tuple[str, int]]:
+def most_missing(n_missing: dict[str, int], number: int = 3) -> list[tuple[str, int]]:
     """The columns with most holes."""
-    return sorted(holes.items(), key=lambda item: -item[1])[:number]
+    return sorted(n_missing.items(), key=lambda item: -item[1])[:number]

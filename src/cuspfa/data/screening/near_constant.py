@@ -19,7 +19,7 @@ MEMBERS = 20
 """With fewer rows than this no column is called nearly constant."""
 
 
-def nearly_constant(table: Table) -> str | None:
+def near_constant(table: Table) -> str | None:
     """A warning that names columns in which hardly a row differs from the others, if there are."""
     rows, labels = table.rows, table.labels
     n = rows.shape[0]
@@ -29,8 +29,8 @@ def nearly_constant(table: Table) -> str | None:
     if sparse.issparse(rows):
         found = _hardly_vary_sparse(rows, few)
     else:
-        found = _hardly_vary_holes(rows, few) if table.has_holes else _hardly_vary(rows, few)
-    return _said_of_nearly_constant(found, few, n, labels)
+        found = _hardly_vary_incomplete(rows, few) if table.has_missing else _hardly_vary(rows, few)
+    return _near_constant_warning(found, few, n, labels)
 
 
 class Watcher(Protocol):
@@ -40,7 +40,7 @@ class Watcher(Protocol):
         """One more block of rows."""
 
 
-class RareValues:
+class NearConstantColumns:
     """The same for rows that come by blocks: of columns that hardly vary, what differs is counted.
 
     Which these may be, and what value is common in them, is learned from the first block.
@@ -65,10 +65,10 @@ class RareValues:
         if self._n < MEMBERS:
             return None
         found = [int(j) for j in self._suspects[self._differ <= few]]
-        return _said_of_nearly_constant(found, few, self._n, labels)
+        return _near_constant_warning(found, few, self._n, labels)
 
 
-def _said_of_nearly_constant(
+def _near_constant_warning(
     found: list[int], few: int, n: int, labels: list[Any] | None
 ) -> str | None:
     if not found:
@@ -100,7 +100,7 @@ def _suspects(rows: Any) -> tuple[Array, Indices]:
     return common, np.flatnonzero(np.sum(look != common, axis=0) <= most)
 
 
-def _hardly_vary_holes(rows: Any, few: int) -> list[int]:
+def _hardly_vary_incomplete(rows: Any, few: int) -> list[int]:
     """The same among the values that a column has."""
     found = []
     for j in range(rows.shape[1]):

@@ -14,9 +14,9 @@ import numpy as np
 from cuspfa._utils.optional import needed
 from cuspfa.data.out_of_core.block import Block
 from cuspfa.data.tables.text_format import (
-    HOLE_SPELLINGS,
     LOOK_CELLS,
     LOOK_CHARACTERS,
+    MISSING_SPELLINGS,
     all_numbers,
     as_it_was,
     first_row_said,
@@ -75,8 +75,8 @@ class ArrowFiles:
             if not is_number(known[name]):
                 raise DataError(
                     f"{str(file)!r}: column {name!r} has type {known[name]}, which is not numeric. "
-                    "Leave it out (columns= of Stream, --exclude of the program), or turn it into "
-                    "numbers."
+                    "Leave it out (columns= of RowStream, --exclude of the program), or turn it "
+                    "into numbers."
                 )
 
     def blocks(self, size: int, dtype: Any) -> Iterator[Block]:
@@ -230,7 +230,7 @@ class _Text:
             convert_options=arrow.ConvertOptions(
                 column_types=types or {},
                 include_columns=list(types or {}),
-                null_values=HOLE_SPELLINGS,
+                null_values=MISSING_SPELLINGS,
                 strings_can_be_null=True,
             ),
         )

@@ -1,4 +1,4 @@
-"""Cells of text and the columns they make: numbers with holes, or why they are none."""
+"""Cells of text and the columns they make: numbers with missing values, or why they are none."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cuspfa._typing import Array
-from cuspfa.data.tables.text_format import is_hole, number
+from cuspfa.data.tables.text_format import is_missing, number
 from cuspfa.errors import DataError
 
 _DATE = re.compile(
@@ -31,9 +31,10 @@ class Column:
 
     name: str
     n_rows: int
-    holes: int
+    n_missing: int
     numbers: Array | None
-    """(n,) NaN where there is a hole; None if the column holds something else. May be infinite."""
+    """(n,) NaN where there is a missing value; None if the column holds something else. May be
+    infinite."""
     why: str = ""
     """What it holds if not numbers, for the person who expected some; without any cell of it."""
     example: str = ""
@@ -84,21 +85,21 @@ def column_of_texts(
     """Numbers, truth values as 1 and 0, or why neither."""
     known: dict[str | None, float | None] = {}
     for cell in set(cells):
-        value = np.nan if is_hole(cell) else number(cell or "", decimal)
+        value = np.nan if is_missing(cell) else number(cell or "", decimal)
         known[cell] = np.nan if missing.takes(value, cell or "") else value
     values = [known[cell] for cell in cells]
-    holes = sum(1 for value in values if value is not None and np.isnan(value))
-    coded = holes - sum(map(is_hole, cells)) if missing.any else 0
-    if holes == len(cells):
-        return Column(name, len(cells), holes, None, EMPTY, coded=coded)
+    n_missing = sum(1 for value in values if value is not None and np.isnan(value))
+    coded = n_missing - sum(map(is_missing, cells)) if missing.any else 0
+    if n_missing == len(cells):
+        return Column(name, len(cells), n_missing, None, EMPTY, coded=coded)
     if all(value is not None for value in values):
         return column_of_numbers(name, np.array(values, dtype=float), coded=coded)
     words = [cell.strip() for cell in cells if cell is not None and known[cell] is None]
-    if holes + len(words) == len(cells) and all(w.lower() in ("true", "false") for w in words):
+    if n_missing + len(words) == len(cells) and all(w.lower() in ("true", "false") for w in words):
         truth = [np.nan if known[cell] is not None else float(_is_true(cell)) for cell in cells]
         return column_of_numbers(name, np.array(truth), truth=True, coded=coded)
-    why, example = _why(words, len(cells) - holes), quoted(words[0])
-    return Column(name, len(cells), holes, None, why, example, coded=coded)
+    why, example = _why(words, len(cells) - n_missing), quoted(words[0])
+    return Column(name, len(cells), n_missing, None, why, example, coded=coded)
 
 
 def column_of_numbers(
@@ -110,10 +111,10 @@ def column_of_numbers(
         codes = np.isin(numbers, missing.numbers)
         numbers[codes] = np.nan
         coded = int(codes.sum())
-    holes = int(np.isnan(numbers).sum())
-    if holes == len(numbers):
-        return Column(name, len(numbers), holes, None, EMPTY, coded=coded)
-    return Column(name, len(numbers), holes, numbers, truth=truth, coded=coded)
+    n_missing = int(np.isnan(numbers).sum())
+    if n_missing == len(numbers):
+        return Column(name, len(numbers), n_missing, None, EMPTY, coded=coded)
+    return Column(name, len(numbers), n_missing, numbers, truth=truth, coded=coded)
 
 
 def check_finite(column: Column, source: str) -> None:

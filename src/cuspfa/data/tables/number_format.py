@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from cuspfa.data.tables.cells import quoted
-from cuspfa.data.tables.text_format import Rows, is_hole
+from cuspfa.data.tables.text_format import Rows, is_missing
 from cuspfa.errors import DataError
 
 _DECIMAL = {
@@ -46,7 +46,7 @@ def check_thousands(rows: Rows, decimal: str, names: Sequence[str]) -> None:
     if any(decimal in word and _clear(word, decimal) for row in words for word in row):
         return
     for j, name in enumerate(names):
-        column = [row[j] for row in words if j < len(row) and not is_hole(row[j])]
+        column = [row[j] for row in words if j < len(row) and not is_missing(row[j])]
         grouped = [word for word in column if decimal in word and _THOUSANDS.fullmatch(word)]
         below = sum(_BELOW_THOUSAND.fullmatch(word) is not None for word in column)
         if len(grouped) >= FEWEST_THOUSANDS and below and len(grouped) + below == len(column):

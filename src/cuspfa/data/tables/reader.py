@@ -69,9 +69,9 @@ class Table:
         return [column.name for column in self.columns]
 
     @property
-    def holes(self) -> int:
+    def n_missing(self) -> int:
         """Missing values in all columns."""
-        return sum(column.holes for column in self.columns)
+        return sum(column.n_missing for column in self.columns)
 
 
 USUAL = Reading()

@@ -24,13 +24,13 @@ from cuspfa.data.tables.cells import (
 )
 from cuspfa.data.tables.number_format import check_thousands, decimal_sign
 from cuspfa.data.tables.text_format import (
-    HOLE_SPELLINGS,
     LOOK_CELLS,
     LOOK_CHARACTERS,
+    MISSING_SPELLINGS,
     all_numbers,
     as_it_was,
     first_row_said,
-    is_hole,
+    is_missing,
     like_names,
     made_up_names,
 )
@@ -219,7 +219,7 @@ def _by_arrow(
                 delimiter=text.separator, newlines_in_values=True, invalid_row_handler=on_odd_row
             ),
             convert_options=arrow.ConvertOptions(
-                null_values=HOLE_SPELLINGS,
+                null_values=MISSING_SPELLINGS,
                 strings_can_be_null=True,
                 decimal_point=text.decimal,
                 column_types=types,
@@ -262,13 +262,13 @@ def column_of_arrow(name: str, chunks: Any, missing: Missing = NONE) -> Column:
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
         numbers = chunks.cast(pyarrow.float64(), safe=False)
         return column_of_numbers(name, numbers.to_numpy(), truth=truth, missing=missing)
-    n, holes = len(chunks), chunks.null_count
-    if holes == n:
-        return Column(name, n, holes, None, EMPTY)
+    n, n_missing = len(chunks), chunks.null_count
+    if n_missing == n:
+        return Column(name, n, n_missing, None, EMPTY)
     if types.is_temporal(kind):
         example = quoted(str(chunks.drop_null()[0].as_py()))
-        return Column(name, n, holes, None, "dates or times", example)
-    return Column(name, n, holes, None, f"values of type {quoted(str(kind))}, not numbers")
+        return Column(name, n, n_missing, None, "dates or times", example)
+    return Column(name, n, n_missing, None, f"values of type {quoted(str(kind))}, not numbers")
 
 
 def _by_python(
@@ -290,7 +290,7 @@ def _by_python(
         cells: list[str | None] = [row[j] for row in rows]
         _check_quotes(cells, text)
         if j == as_text:
-            ids = ["" if is_hole(cell) else str(cell) for cell in cells]
+            ids = ["" if is_missing(cell) else str(cell) for cell in cells]
         columns.append(column_of_texts(name, cells, text.decimal, missing))
     return columns, ids
 

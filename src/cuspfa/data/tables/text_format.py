@@ -9,10 +9,10 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-HOLES = ("", "NA", "N/A", "#N/A", "NaN", "null", ".", "-")
+MISSING_WORDS = ("", "NA", "N/A", "#N/A", "NaN", "null", ".", "-")
 """What stands for a missing value, in capitals or not."""
-HOLE_SPELLINGS = sorted(
-    {spelling for word in HOLES for spelling in (word, word.lower(), word.upper())}
+MISSING_SPELLINGS = sorted(
+    {spelling for word in MISSING_WORDS for spelling in (word, word.lower(), word.upper())}
 )
 """The same for readers that tell capitals from small letters."""
 LOOK_CHARACTERS, LOOK_CELLS = 1 << 20, 200_000
@@ -21,16 +21,16 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 """How a cell begins that a spreadsheet takes for a formula."""
 FEWEST_NAMES = 4
 """Fewer numbers in a row are too few to call it counting."""
-_HOLES = frozenset(word.lower() for word in HOLES)
+_MISSING_WORDS = frozenset(word.lower() for word in MISSING_WORDS)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 
 Rows = Sequence[Sequence[str]]
 
 
-def is_hole(cell: str | None) -> bool:
+def is_missing(cell: str | None) -> bool:
     """Does it stand for a missing value?"""
-    return cell is None or cell.strip().lower() in _HOLES
+    return cell is None or cell.strip().lower() in _MISSING_WORDS
 
 
 def number(cell: str, decimal: str = ".") -> float | None:
@@ -45,7 +45,7 @@ def number(cell: str, decimal: str = ".") -> float | None:
 
 def all_numbers(row: Sequence[str], decimal: str) -> bool:
     """Is there nothing but numbers, and at least one? Cells may be missing."""
-    filled = [cell for cell in row if not is_hole(cell)]
+    filled = [cell for cell in row if not is_missing(cell)]
     return bool(filled) and all(number(cell, decimal) is not None for cell in filled)
 
 
@@ -56,7 +56,7 @@ def like_names(first: Sequence[str], rows: Rows, decimal: str) -> bool:
     decimals, or they count, up or down, beyond what the columns hold. The first cell may be empty,
     above a column that counts the rows.
     """
-    if is_hole(first[0]) and _counts(_numbers(rows, 0, decimal)):
+    if is_missing(first[0]) and _counts(_numbers(rows, 0, decimal)):
         first, rows = first[1:], [row[1:] for row in rows]
     values = [number(cell, decimal) for cell in first]
     names = [value for value in values if value is not None and value.is_integer()]
@@ -110,5 +110,5 @@ def as_it_was(text: str) -> str:
 
 
 def _numbers(rows: Rows, j: int, decimal: str) -> list[float]:
-    found = (number(row[j], decimal) for row in rows if j < len(row) and not is_hole(row[j]))
+    found = (number(row[j], decimal) for row in rows if j < len(row) and not is_missing(row[j]))
     return [value for value in found if value is not None]

@@ -4,8 +4,9 @@ A sweep draws scores given (Λ, σ²), loadings and noise given them (`cuspfa.in
 labels, sticks and the variances θ_h (`labels.py`). The number of columns changes between θ and the
 scores.
 
-With holes a sweep begins with a value for each of them, given the observed entries alone, and ends
-with the columns' means (`cuspfa.missing.kernels`); no value of a row is kept from sweep to sweep.
+With missing values a sweep begins with a value for each of them, given the observed entries alone,
+and ends with the columns' means (`cuspfa.missing.kernels`); no value of a row is kept from sweep to
+sweep.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from cuspfa.inference.kernels import (
     rotate_loadings,
 )
 from cuspfa.missing.kernels import draw_given_filled, draw_mean, fill
-from cuspfa.missing.source import HoleSource
+from cuspfa.missing.source import MissingDataSource
 from cuspfa.model.prior import CuspPrior
 from cuspfa.model.slabs import GaussianSlab, InverseGammaSlab
 
@@ -49,7 +50,7 @@ NOTHING = np.zeros(0, dtype=np.intp)
 class Model(NamedTuple):
     """What does not change from sweep to sweep."""
 
-    data: Statistics | HoleSource
+    data: Statistics | MissingDataSource
     prior: CuspPrior
     spike: float
     """θ_∞."""
@@ -59,7 +60,7 @@ class Model(NamedTuple):
     """Sweep from which the number of columns changes; None: never."""
     adapt_rate: tuple[float, float]
     """α_0 and α_1: it changes at sweep t with probability exp(α_0 + α_1 t)."""
-    turn_every: int
+    scale_rotation_every: int
     """Scale-rotation moves in every so manyeth sweep; 0: never."""
 
 
@@ -76,23 +77,23 @@ def sweep(state: State, at: int, model: Model, rng: np.random.Generator) -> Stat
     """The state after sweep number `at` (from 1 on)."""
     chains, columns, mean = state
     moved = NOTHING
-    if model.turn_every and at % model.turn_every == 0:
+    if model.scale_rotation_every and at % model.scale_rotation_every == 0:
         free = chains.scales.free if columns is not None else None
         width = chains.loadings.shape[2]
         moved = np.arange(width) if free is None else np.flatnonzero(free.any(axis=0))
     chains, mean = _draw_given_scales(chains, mean, moved, model, rng)
     if len(moved) > 1:
         chains = rotate_loadings(chains, moved, rng)
-    energy = np.einsum("jbh,jbh->bh", chains.loadings, chains.loadings)
+    squared_norm = np.einsum("jbh,jbh->bh", chains.loadings, chains.loadings)
     p, slab = len(chains.noise), model.prior.slab
     if columns is None:
-        scales = draw_scales(energy, chains.scales, slab, p, rng)
+        scales = draw_scales(squared_norm, chains.scales, slab, p, rng)
         return State(chains._replace(scales=scales), None, mean)
-    odds = log_odds(energy, chains.scales, model.prior, model.spike, p)
+    odds = log_odds(squared_norm, chains.scales, model.prior, model.spike, p)
     active, counts = draw_labels(odds, columns, rng)
     log_s = draw_sticks(counts, active.shape[1], model.prior, rng)
     columns = Columns(active, log_s, columns.terms)
-    scales = draw_scales(energy, with_labels(chains.scales, columns, model), slab, p, rng)
+    scales = draw_scales(squared_norm, with_labels(chains.scales, columns, model), slab, p, rng)
     chains = chains._replace(scales=scales)
     if model.start_adapt is not None and at >= model.start_adapt:
         rate = math.exp(min(model.adapt_rate[0] + model.adapt_rate[1] * at, 0.0))
@@ -105,7 +106,7 @@ def _draw_given_scales(
     chains: Chains, mean: Array | None, moved: Indices, model: Model, rng: np.random.Generator
 ) -> tuple[Chains, Array | None]:
     """Scores, loadings, noise and, where there are holes, values for these and means."""
-    if not isinstance(model.data, HoleSource):
+    if not isinstance(model.data, MissingDataSource):
         return draw_given_scales(chains, moved, model.data, model.prior, rng), None
     assert mean is not None
     data = model.data.original
@@ -134,24 +135,24 @@ def begin(
     """A state from loadings (p, B, H), noise (p, B) and the active columns (B, H).
 
     `active` None means that the number of factors is given, and all columns are. `location` (p,)
-    are the means of columns with holes; None means those of what was observed.
+    are the means of incomplete columns; None means those of what was observed.
     """
     p, size, _ = loadings.shape
     slab = model.prior.slab
-    energy = np.einsum("jbh,jbh->bh", loadings, loadings)
+    squared_norm = np.einsum("jbh,jbh->bh", loadings, loadings)
     if isinstance(slab, InverseGammaSlab):
         a, b = np.full(size, slab.shape), np.full(size, slab.rate)
-        scales = Scales(np.ones_like(energy), a, b)
+        scales = Scales(np.ones_like(squared_norm), a, b)
     else:
         assert isinstance(slab, GaussianSlab)
-        scales = Scales(np.full_like(energy, slab.variance), None, None)
+        scales = Scales(np.full_like(squared_norm, slab.variance), None, None)
     columns = None
     if active is not None:
         columns = first_columns(active, model.prior, rng)
         scales = with_labels(scales, columns, model)
-    scales = draw_scales(energy, scales, slab, p, rng, steps=10 * HYPER_STEPS)
+    scales = draw_scales(squared_norm, scales, slab, p, rng, steps=10 * HYPER_STEPS)
     mean = None
-    if isinstance(model.data, HoleSource):
+    if isinstance(model.data, MissingDataSource):
         mean = np.zeros((p, size)) if location is None else np.tile(location[:, None], (1, size))
     return State(Chains(loadings, noise, scales), columns, mean)
 
@@ -273,13 +274,13 @@ def _mean_active(state: State) -> float:
     return float(state.columns.active.sum(axis=1).mean())
 
 
-def _draw_of(state: State, data: Statistics | HoleSource) -> Kept:
+def _draw_of(state: State, data: Statistics | MissingDataSource) -> Kept:
     chains, columns, mean = state
     loadings = np.ascontiguousarray(flip(chains.loadings))
     size, _, width = loadings.shape
     active = np.ones((size, width), dtype=bool) if columns is None else columns.active
     noise = np.ascontiguousarray(chains.noise.T)
-    if not isinstance(data, HoleSource):
+    if not isinstance(data, MissingDataSource):
         found = log_likelihood(chains.loadings, chains.noise, data)
         return Kept(loadings[None], noise[None], active[None], found[None])
     assert mean is not None

@@ -25,7 +25,7 @@ from cuspfa.inference.gibbs.chain import Kept, Model, State
 from cuspfa.inference.gibbs.labels import Columns
 from cuspfa.inference.kernels import Chains, Scales
 from cuspfa.io.atomic import replacing
-from cuspfa.missing.source import HoleSource
+from cuspfa.missing.source import MissingDataSource
 
 if TYPE_CHECKING:
     from cuspfa.inference.gibbs.settings import Gibbs
@@ -42,8 +42,8 @@ def settings_of(
     """
     data, known = hashlib.sha256(), model.data
     parts = [np.array([known.n]), known.squares]
-    if isinstance(known, HoleSource):
-        parts += [known.seen, known.original.rows]
+    if isinstance(known, MissingDataSource):
+        parts += [known.observed, known.original.rows]
     else:
         parts.append(known.rows[0])
     for part in parts:
@@ -56,7 +56,7 @@ def settings_of(
         "start_adapt": None if model.start_adapt is None else int(model.start_adapt),
         "adapt_rate": list(model.adapt_rate),
         "most_terms": int(model.most),
-        "turn_every": int(model.turn_every),
+        "scale_rotation_every": int(model.scale_rotation_every),
         "init": str(method.init),
         "n_factors": n_factors,
         "spike": model.spike,
@@ -79,18 +79,21 @@ class Store:
         `any_seed`: chains of whatever `random_state` may go on.
         """
         if self.folder.exists() and not self.folder.is_dir():
-            raise InputError(f"store must be a folder. Got the file {str(self.folder)!r} instead.")
+            raise InputError(
+                f"checkpoint_dir must be a folder. Got the file {str(self.folder)!r} instead."
+            )
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(
-                f"store: the folder {str(self.folder)!r} cannot be made: {error}."
+                f"checkpoint_dir: the folder {str(self.folder)!r} cannot be made: {error}."
             ) from None
         head = self.folder / "chains.json"
         if not head.exists():
             if any(self.folder.iterdir()):
                 raise InputError(
-                    f"store must be an empty folder, or one with chains of cuspfa in it. Got "
+                    f"checkpoint_dir must be an empty folder, or one with chains of cuspfa in "
+                    f"it. Got "
                     f"{str(self.folder)!r}, which holds other files."
                 )
             write_json(head, {"format": FORMAT, "version": VERSION, "settings": settings})
@@ -108,13 +111,13 @@ class Store:
             if known.get(name) != value:
                 if name == "random_state":
                     raise InputError(
-                        f"store: the folder {str(self.folder)!r} holds chains of another "
+                        f"checkpoint_dir: the folder {str(self.folder)!r} holds chains of another "
                         "random_state. Use the same to go on, random_state=None to go on with "
                         "whichever the folder has, or another folder."
                     )
                 what = "data" if name == "data" else f"{name} = {known.get(name)!r}"
                 raise InputError(
-                    f"store: the folder {str(self.folder)!r} holds chains of other {what}"
+                    f"checkpoint_dir: the folder {str(self.folder)!r} holds chains of other {what}"
                     + ("" if name == "data" else f" instead of {value!r}")
                     + ". Use the same settings and data to go on, or another folder."
                 )
@@ -223,7 +226,8 @@ def _write_arrays(path: Path, arrays: dict[str, Any]) -> None:
 
 def _damaged(path: Path, reason: object) -> FileError:
     return FileError(
-        f"store: the file {str(path)!r} is missing or damaged: {reason}. Delete the folder to draw "
+        f"checkpoint_dir: the file {str(path)!r} is missing or damaged: {reason}. Delete the "
+        f"folder to draw "
         "the chains anew, or choose another."
     )
 

@@ -38,12 +38,12 @@ class Columns(NamedTuple):
     """(B,) columns of each chain."""
 
 
-def log_odds(energy: Array, scales: Scales, prior: CuspPrior, spike: float, p: int) -> Array:
+def log_odds(squared_norm: Array, scales: Scales, prior: CuspPrior, spike: float, p: int) -> Array:
     """Log of slab over spike density of columns of these energies, (B, H)."""
-    inactive = -0.5 * (p * np.log(spike) + energy / spike)
+    inactive = -0.5 * (p * np.log(spike) + squared_norm / spike)
     if isinstance(prior.slab, GaussianSlab):
         variance = prior.slab.variance
-        return np.asarray(-0.5 * (p * np.log(variance) + energy / variance) - inactive)
+        return np.asarray(-0.5 * (p * np.log(variance) + squared_norm / variance) - inactive)
     assert isinstance(prior.slab, InverseGammaSlab)
     a: Any = prior.slab.shape
     b: Any = prior.slab.rate
@@ -52,7 +52,7 @@ def log_odds(energy: Array, scales: Scales, prior: CuspPrior, spike: float, p: i
         assert scales.rate is not None
         a, b = scales.shape[:, None], scales.rate[:, None]
     constant = a * np.log(b) - gammaln(a) + gammaln(a + p / 2)
-    return np.asarray(constant - (a + p / 2) * np.log(b + energy / 2) - inactive)
+    return np.asarray(constant - (a + p / 2) * np.log(b + squared_norm / 2) - inactive)
 
 
 def draw_labels(

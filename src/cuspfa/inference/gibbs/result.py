@@ -13,9 +13,9 @@ from cuspfa.diagnostics.mcmc import r_hat_text
 from cuspfa.inference.gibbs.chain import Kept
 from cuspfa.inference.gibbs.settings import GibbsFit
 from cuspfa.missing.saturated import Unrestricted, too_long, unrestricted
-from cuspfa.missing.source import HoleSource
+from cuspfa.missing.source import MissingDataSource
 from cuspfa.model.prior import CuspPrior
-from cuspfa.posterior.fit_info import FitRecord, SearchEntry
+from cuspfa.posterior.fit_info import FitInfo, SearchEntry
 from cuspfa.posterior.sampled import SampledPosterior
 
 MET, ENOUGH = 1.05, 100.0
@@ -30,8 +30,8 @@ def posterior_of(
     length, chains, width = fit.kept.active.shape
     source, means = prepared.source, fit.kept.mean
     drawn = counts = None
-    if isinstance(source, HoleSource) and means is not None:
-        counts = source.seen
+    if isinstance(source, MissingDataSource) and means is not None:
+        counts = source.observed
         drawn = prepared.center + prepared.scale * means.transpose(1, 0, 2).reshape(len(noise), -1)
     posterior = SampledPosterior(
         loadings=loadings * prepared.scale[:, None],
@@ -49,15 +49,15 @@ def posterior_of(
         mean_draws=drawn,
         counts=counts,
     )
-    if isinstance(source, HoleSource):
+    if isinstance(source, MissingDataSource):
         known = _unrestricted(source, posterior)
         if known is not None:
             posterior = replace(posterior, correlation=known[0], effective=known[1])
-    return replace(posterior, record=_record(fit, posterior))
+    return replace(posterior, fit_info=_fit_info(fit, posterior))
 
 
-def _unrestricted(source: HoleSource, posterior: SampledPosterior) -> Unrestricted | None:
-    """Correlations of data with holes without a factor model, for measures of fit."""
+def _unrestricted(source: MissingDataSource, posterior: SampledPosterior) -> Unrestricted | None:
+    """Correlations of incomplete data without a factor model, for measures of fit."""
     if too_long(source.data):
         return None
     location = (posterior.mean - posterior.center) / posterior.scale
@@ -72,7 +72,7 @@ def _chain_after_chain(kept: Kept) -> tuple[Array, Array]:
     return loadings, kept.noise.transpose(1, 0, 2).reshape(b * d, p)
 
 
-def _record(fit: GibbsFit, posterior: SampledPosterior) -> FitRecord:
+def _fit_info(fit: GibbsFit, posterior: SampledPosterior) -> FitInfo:
     found = posterior.diagnostics
     worst, size = found.worst_r_hat, found.smallest_size
     met = worst <= MET and size >= ENOUGH
@@ -97,4 +97,4 @@ def _record(fit: GibbsFit, posterior: SampledPosterior) -> FitRecord:
     ]
     converged = met and not (fit.interrupted or fit.out_of_time)
     trace = posterior.log_likelihood
-    return FitRecord("gibbs", math.nan, status, converged, fit.n_sweeps, trace, entries)
+    return FitInfo("gibbs", math.nan, status, converged, fit.n_sweeps, trace, entries)

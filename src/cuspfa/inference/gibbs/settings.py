@@ -20,10 +20,10 @@ from cuspfa.errors import DataError, InputError
 from cuspfa.inference.gibbs.chain import Callback, Kept, Model, Plan, State, begin, run, together
 from cuspfa.inference.gibbs.checkpoints import Store, settings_of
 from cuspfa.inference.kernels import flip
-from cuspfa.inference.updates import LoadingsLaw, Noise
-from cuspfa.missing.source import HoleSource
+from cuspfa.inference.updates import LoadingsDistribution, Noise
+from cuspfa.missing.source import MissingDataSource
 from cuspfa.model.prior import CuspPrior
-from cuspfa.model.slabs import GaussianSlab, InverseGammaSlab, LearnedSlab
+from cuspfa.model.slabs import EmpiricalBayesSlab, GaussianSlab, InverseGammaSlab
 
 TOGETHER = 40_000
 """Numbers of the data up to which all chains move together in one process: there what a sweep costs
@@ -31,12 +31,12 @@ is mostly Python's own time, and several chains cost little more than one."""
 
 
 class GibbsStart(NamedTuple):
-    """Where chains begin: the variational law of the active factors."""
+    """Where chains begin: the variational distribution of the active factors."""
 
-    loadings: LoadingsLaw
+    loadings: LoadingsDistribution
     noise: Noise
     location: Array | None = None
-    """(p,) the means of columns with holes."""
+    """(p,) the means of incomplete columns."""
 
 
 class GibbsFit(NamedTuple):
@@ -66,26 +66,26 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
     adaptive : bool, default=True
         Change the number of columns as the chain goes, as in the paper: from sweep `start_adapt`
         on, with probability exp(α_0 + α_1 t) at sweep t, keep the active columns and one from the
-        spike, or add one. False: H = `n_terms` columns all the time.
+        spike, or add one. False: H = `max_columns` columns all the time.
     start_adapt : int, default=500
         See `adaptive`.
     adapt_rate : tuple of two floats, default=(-1.0, -5e-4)
         α_0 and α_1.
-    n_terms : int or None, default=None
+    max_columns : int or None, default=None
         H, the columns of a sampler that is not adaptive, and the most of one that is. None means
         p + 1.
-    turn_every : int, default=5
+    scale_rotation_every : int, default=5
         Exact scale-rotation moves in every so manyeth sweep; 0 for none, as in the paper. Without
         them the scale of a factor needs about p sweeps to be forgotten.
     init : {"variational", "random"}, default="variational"
         Where chains begin: at draws from a variational fit, or at random loadings in all
-        `n_terms` columns.
-    mean : {"flat", "plugged-in"}, default="flat"
+        `max_columns` columns.
+    mean : {"flat", "plug-in"}, default="flat"
         As in `Variational`.
     max_time : float or None, default=None
         Seconds after which chains stop where they are. What they drew by then depends on the
         machine.
-    store : str, path or None, default=None
+    checkpoint_dir : str, path or None, default=None
         A folder for the draws, written as they are made. A run that was stopped or killed goes on
         from there, and gives the same chains as if it had not been; one that is done is read. With
         the same settings and more `n_draws` it is made longer; with fewer, the first `n_draws` of
@@ -109,12 +109,12 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
         "adaptive": ["boolean"],
         "start_adapt": [Interval(Integral, 1, None, closed="left")],
         "adapt_rate": [tuple, list],
-        "n_terms": [Interval(Integral, 1, None, closed="left"), None],
-        "turn_every": [Interval(Integral, 0, None, closed="left")],
+        "max_columns": [Interval(Integral, 1, None, closed="left"), None],
+        "scale_rotation_every": [Interval(Integral, 0, None, closed="left")],
         "init": [StrOptions({"variational", "random"})],
-        "mean": [StrOptions({"flat", "plugged-in"})],
+        "mean": [StrOptions({"flat", "plug-in"})],
         "max_time": [Interval(Real, 0, None, closed="neither"), None],
-        "store": [str, os.PathLike, None],
+        "checkpoint_dir": [str, os.PathLike, None],
         "callback": [callable, None],
     }
 
@@ -128,12 +128,12 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
         adaptive: bool = True,
         start_adapt: int = 500,
         adapt_rate: tuple[float, float] = (-1.0, -5e-4),
-        n_terms: int | None = None,
-        turn_every: int = 5,
+        max_columns: int | None = None,
+        scale_rotation_every: int = 5,
         init: str = "variational",
         mean: str = "flat",
         max_time: float | None = None,
-        store: str | os.PathLike[str] | None = None,
+        checkpoint_dir: str | os.PathLike[str] | None = None,
         callback: Callback | None = None,
     ) -> None:
         self.n_draws = n_draws
@@ -143,12 +143,12 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
         self.adaptive = adaptive
         self.start_adapt = start_adapt
         self.adapt_rate = adapt_rate
-        self.n_terms = n_terms
-        self.turn_every = turn_every
+        self.max_columns = max_columns
+        self.scale_rotation_every = scale_rotation_every
         self.init = init
         self.mean = mean
         self.max_time = max_time
-        self.store = store
+        self.checkpoint_dir = checkpoint_dir
         self.callback = callback
 
     def check(self) -> None:
@@ -163,7 +163,7 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
     @property
     def max_factors(self) -> int | None:
         """The most factors there can be; the last column is always of the spike."""
-        return None if self.n_terms is None else self.n_terms - 1
+        return None if self.max_columns is None else self.max_columns - 1
 
     def infer(
         self,
@@ -181,12 +181,12 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
         """
         model = self._model(source, prior)
         rows = round(source.n)
-        if not isinstance(source, HoleSource):
+        if not isinstance(source, MissingDataSource):
             rows = min(source.p, rows)
         groups = _groups(self.n_chains, source.p * rows)
         streams = rng.spawn(len(groups))
         plan = Plan(self.n_draws, self.burn_in, self.thin)
-        folder = None if self.store is None else Store(Path(self.store))
+        folder = None if self.checkpoint_dir is None else Store(Path(self.checkpoint_dir))
         if folder is not None:
             settings = settings_of(self, model, n_factors, streams)
             folder.open(settings, any_seed=is_fresh(rng))
@@ -226,22 +226,23 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
 
     def check_possible(self, prior: CuspPrior) -> None:
         """Raise an error that says what to do where this slab cannot be sampled."""
-        if isinstance(prior.slab, LearnedSlab):
+        if isinstance(prior.slab, EmpiricalBayesSlab):
             raise InputError(
-                "The slab of prior must have a law that can be drawn from for method='gibbs'. Got "
+                "The slab of prior must have a distribution that can be drawn from for "
+                "method='gibbs'. Got "
                 f"{prior.slab!r}, which plugs its variances in: use InverseGammaSlab or "
                 "GaussianSlab, or method='variational'."
             )
 
     def _model(self, source: DataSource, prior: CuspPrior) -> Model:
         self.check_possible(prior)
-        data = source if isinstance(source, HoleSource) else source.statistics(None)
+        data = source if isinstance(source, MissingDataSource) else source.statistics(None)
         if data is None:
             raise DataError(
                 "method='gibbs' needs the data as a dense matrix. Got a sparse one with many "
                 "columns: pass X.toarray() if that fits into memory, or use method='variational'."
             )
-        most = source.p + 1 if self.n_terms is None else min(self.n_terms, source.p + 1)
+        most = source.p + 1 if self.max_columns is None else min(self.max_columns, source.p + 1)
         return Model(
             data,
             prior,
@@ -249,7 +250,7 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
             most,
             self.start_adapt if self.adaptive else None,
             (float(self.adapt_rate[0]), float(self.adapt_rate[1])),
-            self.turn_every,
+            self.scale_rotation_every,
         )
 
     def _begin(
@@ -262,7 +263,7 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
     ) -> State:
         """Chains at draws from the start, or at random; spare columns are drawn from the spike."""
         data = model.data
-        variance = data.squares / (data.counts if isinstance(data, HoleSource) else data.n)
+        variance = data.squares / (data.counts if isinstance(data, MissingDataSource) else data.n)
         p = len(variance)
         if start is None:
             width = model.most if n_factors is None else n_factors
@@ -270,9 +271,9 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
             noise = np.repeat(variance[:, None], size, axis=1)
             none = np.zeros((size, width), dtype=bool)
             return begin(loadings, noise, none if n_factors is None else None, model, rng)
-        law = start.loadings
-        z = flip(rng.standard_normal((p, size, law.directions)))
-        loadings = np.ascontiguousarray(flip(law.deviations(z) + law.mean))
+        distribution = start.loadings
+        z = flip(rng.standard_normal((p, size, distribution.directions)))
+        loadings = np.ascontiguousarray(flip(distribution.deviations(z) + distribution.mean))
         gamma = rng.standard_gamma(start.noise.shape[:, None], size=(p, size))
         noise = start.noise.rate[:, None] / gamma
         found = loadings.shape[2]
@@ -290,8 +291,8 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
 def default_prior() -> CuspPrior:
     """What `prior=None` means: a slab that learns each factor's scale, an automatic spike.
 
-    The slab is not pooled: where a and b are learned too, a slab can become the better law of empty
-    columns, and then all columns are active.
+    The slab is not pooled: where a and b are learned too, a slab can become the better distribution
+    of empty columns, and then all columns are active.
     """
     return CuspPrior(slab=InverseGammaSlab(2.0, 0.4))
 
@@ -299,10 +300,10 @@ def default_prior() -> CuspPrior:
 def automatic_spike(prior: CuspPrior, n: float, p: int) -> float:
     """θ_∞ for `spike=None`: narrow enough to make no factors, and not much narrower.
 
-    As soon as θ_∞ > 2eb/p, a slab with a free variance is the better law of a column that the data
-    draw to zero. A tenth of it leaves a column room to grow: from a much narrower spike a chain
-    finds no factor that it has not begun with. Where a and b are learned the slab may come nearer
-    to zero, and the spike must lie below the edge of noise, 1/(p + 2√(np)).
+    As soon as θ_∞ > 2eb/p, a slab with a free variance is the better distribution of a column that
+    the data draw to zero. A tenth of it leaves a column room to grow: from a much narrower spike a
+    chain finds no factor that it has not begun with. Where a and b are learned the slab may come
+    nearer to zero, and the spike must lie below the edge of noise, 1/(p + 2√(np)).
     """
     slab = prior.slab
     if isinstance(slab, GaussianSlab):

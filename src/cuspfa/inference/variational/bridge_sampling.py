@@ -89,9 +89,9 @@ class _Proposal:
     """q̃ averaged over rotations, and q(Σ), both widened."""
 
     def __init__(self, state: State) -> None:
-        law, noise = state.loadings, state.noise
-        k = law.mean.shape[1]
-        wider = law.widened(WIDER)
+        distribution, noise = state.loadings, state.noise
+        k = distribution.mean.shape[1]
+        wider = distribution.widened(WIDER)
         flatter = noise._replace(shape=FLATTER * noise.shape, rate=FLATTER * noise.rate)
         state = state._replace(loadings=wider, noise=flatter)
         self.noise = flatter
@@ -103,7 +103,8 @@ class _Proposal:
         values, vectors = np.linalg.eigh(self.widened.information)
         values = np.maximum(values, 1e-10 * max(float(values.max(initial=0.0)), 1e-200))
         self.angle_root = vectors / np.sqrt(values)
-        # The integral of q̃(ΛQ) over Q is that of a normal law of the angles, but where these are
+        # The integral of q̃(ΛQ) over Q is that of a normal distribution of the angles, but where
+        # these are
         # not known at all it is no more than the volume.
         volume, angles = log_volume(k), len(values)
         peaks = 0.5 * np.log(2 * np.pi / values)
@@ -116,7 +117,7 @@ class _Proposal:
         z = flip(rng.standard_normal((p, size, k)))
         x = np.sqrt(wide.widths) * rng.standard_normal((size, len(wide.widths)))
         moves = (x @ wide.directions).reshape(size, k, k)
-        loadings = flip(wide.law.deviations(z) + wide.mean @ (np.eye(k) + moves))
+        loadings = flip(wide.distribution.deviations(z) + wide.mean @ (np.eye(k) + moves))
         gamma = rng.standard_gamma(self.noise.shape[:, None], size=(p, size))
         return loadings, self.noise.rate[:, None] / gamma
 
@@ -126,7 +127,7 @@ class _Proposal:
         towards = flip(loadings).transpose(0, 2, 1) @ (self.rows[:, None] * wide.mean)
         u, _, v = np.linalg.svd(towards)
         delta = flip(loadings) @ (u @ v) - wide.mean
-        whitened = wide.law.whitened(delta)
+        whitened = wide.distribution.whitened(delta)
         quadratic = np.sum(delta * whitened, axis=(1, 2))
         moved = (wide.mean.T @ whitened).reshape(size, k * k)
         along = moved @ wide.directions.T
@@ -151,16 +152,16 @@ def _log_weights(
     columns = gram(loadings)
     log_target = log_likelihood(loadings, noise, data)
     log_target += log_average_slab(columns, slab, len(noise))
-    log_target += _log_power_law(noise, prior.noise_shape, prior.noise_rate)
+    log_target += _log_power_prior(noise, prior.noise_shape, prior.noise_rate)
     log_target += len(noise) * prior.log_noise_constant
     a, b = proposal.noise.shape, proposal.noise.rate
     log_proposal = proposal.log_density(loadings)
-    log_proposal += _log_power_law(noise, a[:, None], b[:, None])
+    log_proposal += _log_power_prior(noise, a[:, None], b[:, None])
     log_proposal += np.sum(a * np.log(b) - gammaln(a))
     return np.asarray(log_target - log_proposal)
 
 
-def _log_power_law(variance: Array, shape: Array | float, rate: Array | float) -> Array:
+def _log_power_prior(variance: Array, shape: Array | float, rate: Array | float) -> Array:
     """Σ_j log of InvGa(shape, rate) without its constant."""
     return np.asarray(np.sum(-(shape + 1) * np.log(variance) - rate / variance, axis=0))
 
@@ -188,25 +189,25 @@ def log_average_slab(columns: Array, slab: Slab, p: int) -> Array:
     angles near zero count, the cells leave out or count twice some of the volume of O(K), which a
     last term puts right in proportion. Good to about 0.15 K nats.
     """
-    energy = np.maximum(np.linalg.eigvalsh(columns), 1e-300)
-    k = energy.shape[1]
-    log_best = np.sum(slab.log_density(energy, p), axis=1)
+    squared_norm = np.maximum(np.linalg.eigvalsh(columns), 1e-300)
+    k = squared_norm.shape[1]
+    log_best = np.sum(slab.log_density(squared_norm, p), axis=1)
     if k < 2 or isinstance(slab, GaussianSlab):
         return np.asarray(log_best)
     part, weights = _angles()
-    log_turns, apart = np.zeros(len(energy)), np.zeros(len(energy))
+    log_scale_rotations, apart = np.zeros(len(squared_norm)), np.zeros(len(squared_norm))
     for h in range(k):
         for other in range(h + 1, k):
-            one, two = energy[:, h, None], energy[:, other, None]
+            one, two = squared_norm[:, h, None], squared_norm[:, other, None]
             change = slab.log_density(one * part + two * (1 - part), p)
             change = change + slab.log_density(one * (1 - part) + two * part, p)
             change = change - slab.log_density(one, p) - slab.log_density(two, p)
             mean = np.exp(change) @ weights
-            log_turns += np.log(mean)
+            log_scale_rotations += np.log(mean)
             apart += 1.0 - mean
     pairs = k * (k - 1) / 2
     cells = k * np.log(2) + gammaln(k + 1) + pairs * np.log(np.pi / 2) - log_volume(k)
-    return np.asarray(log_best + log_turns + cells * apart / pairs)
+    return np.asarray(log_best + log_scale_rotations + cells * apart / pairs)
 
 
 @cache

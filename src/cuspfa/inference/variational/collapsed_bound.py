@@ -68,7 +68,7 @@ def evidence(
     k = state.n_factors
     constant = prior.log_count_probability(k) + log_hyper_evidence(state)
     widened = Widened(state)
-    like = source.likeness(state.loadings.mean, 1.0 / state.noise.precision)
+    like = source.surrogate(state.loadings.mean, 1.0 / state.noise.precision)
     values, shadows = [], []
     for number in range(max(n_draws // 2, 2)):
         before_each()
@@ -125,13 +125,13 @@ def log_hyper_evidence(state: State) -> float:
 
     The rest of the evidence has them at their best; without factors they are free, and it is 0.
     """
-    slab, energy, p = state.slab, state.loadings.column_energy, len(state.noise.rate)
-    if not (isinstance(slab, InverseGammaSlab) and slab.pooled) or not len(energy):
+    slab, squared_norm, p = state.slab, state.loadings.column_squared_norm, len(state.noise.rate)
+    if not (isinstance(slab, InverseGammaSlab) and slab.pooled) or not len(squared_norm):
         return 0.0
     here, step = np.log([slab.shape, slab.rate]), 1e-3
 
     def log_density(at: Array) -> Array:
-        return slab.pooled_log_density(at[:, 0], at[:, 1], np.tile(energy, (len(at), 1)), p)
+        return slab.pooled_log_density(at[:, 0], at[:, 1], np.tile(squared_norm, (len(at), 1)), p)
 
     corners = np.array([(0, 0), (1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, -1)])
     f = log_density(here + step * corners)
@@ -155,10 +155,10 @@ class Widened:
     """q̃(Λ), with the linear algebra of its scale directions in K² dimensions."""
 
     def __init__(self, state: State) -> None:
-        self.law = state.loadings
-        self.mean, self.log_det = self.law.mean, self.law.log_det
+        self.distribution = state.loadings
+        self.mean, self.log_det = self.distribution.mean, self.distribution.log_det
         k = self.mean.shape[1]
-        self.metric = metric = self.law.metric()
+        self.metric = metric = self.distribution.metric()
         self.directions = symmetric(k)
         gram = self.directions @ metric @ self.directions.T
         known = np.maximum(np.diag(gram), 1e-100)  # a dead factor's directions have no length
@@ -179,10 +179,10 @@ class Widened:
     def draw(self, rng: np.random.Generator) -> tuple[Array, float]:
         """Λ − μ and log q̃(Λ), the same for both signs."""
         p, k = self.mean.shape
-        delta = self.law.deviations(rng.standard_normal((p, k)))
+        delta = self.distribution.deviations(rng.standard_normal((p, k)))
         x = np.sqrt(self.widths) * rng.standard_normal(len(self.widths))
         delta += self.mean @ (x @ self.directions).reshape(k, k)
-        whitened = self.law.whitened(delta)
+        whitened = self.distribution.whitened(delta)
         along = self.directions @ (self.mean.T @ whitened).ravel()
         explained = solve_triangular(self.inner, along, lower=True) if k else along
         quadratic = float(np.sum(delta * whitened) - explained @ explained)
@@ -190,21 +190,23 @@ class Widened:
 
 
 def _scale_variances(state: State) -> Array:
-    """Variances of X_hk (h ≤ k) when Λ(I + X) follows the matched Wishart law of its scale."""
-    energy, n, p = state.loadings.column_energy, state.scores.n, len(state.noise.rate)
+    """Variances of X_hk (h ≤ k) when Λ(I + X) follows the matched Wishart distribution of its
+    scale.
+    """
+    squared_norm, n, p = state.loadings.column_squared_norm, state.scores.n, len(state.noise.rate)
     slab = state.slab
     if isinstance(slab, GaussianSlab):
-        freedom = n - p + 2 * energy / slab.variance
+        freedom = n - p + 2 * squared_norm / slab.variance
     elif isinstance(slab, InverseGammaSlab):
-        part = slab.rate / (slab.rate + energy / 2)
+        part = slab.rate / (slab.rate + squared_norm / 2)
         freedom = n + 2 * slab.shape - (p + 2 * slab.shape) * part**2
     else:
-        freedom = np.full(len(energy), n)
+        freedom = np.full(len(squared_norm), n)
     # Off the diagonal the slab resists by its precision times the energy that moves over.
-    moved = np.outer(energy, slab.precision(energy, p))
+    moved = np.outer(squared_norm, slab.precision(squared_norm, p))
     freedom_of_pairs = n - p + moved + moved.T
     np.fill_diagonal(freedom_of_pairs, freedom)
-    rows, columns = np.triu_indices(len(energy))
+    rows, columns = np.triu_indices(len(squared_norm))
     pairs = np.maximum(freedom_of_pairs[rows, columns], 1.0)
     return np.asarray(np.where(rows == columns, 0.5, 0.25) / pairs)
 
@@ -275,6 +277,6 @@ def _mixing_loss(second: Array, slab: Slab, p: int) -> float:
         return 0.0  # linear in the energies, whose sum does not change
     rng = np.random.default_rng(0)  # the same rotations every time: an average, not a draw
     rotations = np.linalg.qr(rng.standard_normal((ROTATIONS, len(second), len(second))))[0]
-    energies = np.einsum("rah,rah->rh", rotations, second @ rotations)
-    mixed = [float(np.sum(slab.log_density(energy, p))) for energy in energies]
+    squared_norms = np.einsum("rah,rah->rh", rotations, second @ rotations)
+    mixed = [float(np.sum(slab.log_density(squared_norm, p))) for squared_norm in squared_norms]
     return float(np.sum(slab.log_density(np.diag(second), p))) - float(np.mean(mixed))

@@ -10,7 +10,7 @@ from cuspfa.data.protocols import DataSource
 from cuspfa.inference.updates import noise_bound
 from cuspfa.inference.variational.steps import (
     State,
-    column_energies,
+    column_squared_norms,
     residual_squares,
     spike_log_density,
 )
@@ -78,10 +78,10 @@ def lower_bound(
 
 def _loadings_term(state: State, p: int, prior: CuspPrior) -> float:
     labels, tail, k = state.labels, state.tail, state.n_factors
-    energy = column_energies(state)
-    density = labels.active * state.slab.log_density(energy, p)
+    squared_norm = column_squared_norms(state)
+    density = labels.active * state.slab.log_density(squared_norm, p)
     if prior.spike is not None:
-        density = density + labels.inactive * spike_log_density(energy, p, prior.spike)
+        density = density + labels.inactive * spike_log_density(squared_norm, p, prior.spike)
     log_det = state.loadings.log_det
     if tail.size:
         log_det += tail.size * float(np.sum(np.log(tail.loading_variance)))

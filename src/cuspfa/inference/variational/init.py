@@ -13,9 +13,9 @@ from cuspfa.model.process import (
     CumulativeShrinkage,
     Labels,
     Sticks,
+    converge_labels,
     prior_sticks,
     rows_needed,
-    settle_labels,
 )
 from cuspfa.model.slabs import GaussianSlab, InverseGammaSlab
 
@@ -31,7 +31,7 @@ def state_at(
     """The state with explicit loadings `mean` (p, K), without spread, and the given noise.
 
     Sticks and slab are taken from the state it should be `like`, if there is one. A point mass has
-    no density, so the bound of this state is −∞; the first cycle mends it.
+    no density, so the bound of this state is −∞; the first iteration mends it.
     """
     p, k = mean.shape
     shape = prior.noise_shape + source.counts / 2
@@ -46,7 +46,7 @@ def state_at(
 def _start_labels(
     p: int, k: int, prior: CuspPrior, n_terms: int, like: State | None
 ) -> tuple[Tail, Labels, Sticks]:
-    """Explicit factors begin as active, whatever their size: the first cycles decide."""
+    """Explicit factors begin as active, whatever their size: the first iterations decide."""
     if prior.spike is None:
         labels = Labels(np.ones(k), np.zeros(k), np.zeros(k), 0.0)
         return Tail(0, np.zeros(p), 1.0), labels, Sticks(np.zeros(0), np.zeros(0))
@@ -57,7 +57,7 @@ def _start_labels(
     labels = Labels(active, 1.0 - active, np.zeros(rows), 0.0, last)
     if like is None:
         odds = np.where(active > 0, 1e6, -1e6)  # no doubt about any label
-        labels, sticks = settle_labels(odds, prior_sticks(process, rows), process, last)
+        labels, sticks = converge_labels(odds, prior_sticks(process, rows), process, last)
     else:
         sticks = _resized(like.sticks, rows - 1, process)
     return Tail(n_terms - k, np.full(p, prior.spike), 1.0), labels, sticks
@@ -109,4 +109,6 @@ def _draw_variances(
         return np.full(k, prior.slab.variance)
     if isinstance(prior.slab, InverseGammaSlab):
         return np.asarray(prior.slab.rate / rng.standard_gamma(prior.slab.shape, size=k))
-    return np.full(k, mean_variance / (k + 1))  # a plugged-in variance has no law to draw from
+    return np.full(
+        k, mean_variance / (k + 1)
+    )  # a plug-in variance has no distribution to draw from

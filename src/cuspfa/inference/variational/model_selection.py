@@ -44,7 +44,7 @@ FEWEST, DRAWS, DRAW_COST = 20, 40, 2e8
 """Draws for an evidence; fewer where they would take more than so many multiplications."""
 
 
-def weigh(search: Search) -> None:
+def score_candidates(search: Search) -> None:
     """Upwards until K is `BEHIND` nats behind the best, and downwards; by `bridge.py`.
 
     Where rows are few the evidence is nearly flat above the truth, so the next K up is weighed
@@ -53,19 +53,19 @@ def weigh(search: Search) -> None:
     start, slab = search.best.state.n_factors, search.best.state.slab
     known = isinstance(slab, (GaussianSlab, InverseGammaSlab))
     if not known or search.statistics is None or start > MANY:
-        weigh_collapsed(search)
+        score_by_collapsed_bound(search)
         return
     if search.source.n > TALL * search.source.p and not _open_question(search):
         return
     best = _bridge(search, start, DRAWS)
     for step in (1, -1):
         k = start + step
-        while 0 <= k <= min(search.max_factors, start + FURTHEST) and _settled(search, k):
+        while 0 <= k <= min(search.max_factors, start + FURTHEST) and _converged(search, k):
             if k < start and search.best_by_k[k].total < search.best.total - HOPELESS:
                 break
-            weighed = _bridge(search, k, DRAWS)
-            best = max(best, weighed)
-            if _behind(weighed, best) > BEHIND:
+            scored = _bridge(search, k, DRAWS)
+            best = max(best, scored)
+            if _behind(scored, best) > BEHIND:
                 break
             k += step
     close = [k for k, found in search.evidence_by_k.items() if _behind(found, best) < CLOSE]
@@ -74,7 +74,7 @@ def weigh(search: Search) -> None:
             _bridge(search, k, 4 * DRAWS)
     if any(search.evidence_by_k[k].error > UNSURE for k in close):
         search.evidence_by_k.clear()
-        weigh_collapsed(search)
+        score_by_collapsed_bound(search)
 
 
 def _behind(one: Evidence, best: Evidence) -> float:
@@ -85,7 +85,7 @@ def _behind(one: Evidence, best: Evidence) -> float:
 def _bridge(search: Search, k: int, draws: int) -> Evidence:
     search.check_time()
     if k == 0:
-        return _weigh(search, k, draws)  # exact, without a bridge
+        return _score(search, k, draws)  # exact, without a bridge
     assert search.statistics is not None
     # The same draws every time: an average, which should not differ from fit to fit.
     fixed = np.random.default_rng(0)
@@ -95,14 +95,14 @@ def _bridge(search: Search, k: int, draws: int) -> Evidence:
     return found
 
 
-def _settled(search: Search, k: int) -> bool:
+def _converged(search: Search, k: int) -> bool:
     """Make sure that there is a run of k living factors that was not given up."""
     one = search.best_by_k.get(k)
     if one is None:
         if k - 1 not in search.best_by_k:
             return False
         search.grow(k)
-    elif one.status is Status.GIVEN_UP:
+    elif one.status is Status.PRUNED:
         search.try_state(one.state, patient=True)
     return k in search.best_by_k and weakest_signal(search.best_by_k[k].state) > DEAD
 
@@ -117,24 +117,24 @@ def _close_below(search: Search) -> bool:
     return below is not None and below.total > search.best.total - 2 * PARSIMONY
 
 
-def weigh_collapsed(search: Search) -> None:
+def score_by_collapsed_bound(search: Search) -> None:
     """Upwards while in reach, and the one below if its bound is close; by `evidence.py`."""
     if search.best.state.n_factors > HEAVIEST or not _open_question(search):
         return
     k = search.best.state.n_factors
     if _close_below(search):
-        _weigh(search, k - 1, 4 * DRAWS)
-    best = _weigh(search, k, DRAWS)
+        _score(search, k - 1, 4 * DRAWS)
+    best = _score(search, k, DRAWS)
     misses = 0
     while misses < MISSES and _in_reach(search, k + 1):
         k += 1
-        weighed = _weigh(search, k, DRAWS)
-        more = _draws(search, k, 4 * DRAWS) > weighed.n_draws
-        if more and abs(weighed.value - best.value) < 4 * np.hypot(weighed.error, best.error):
+        scored = _score(search, k, DRAWS)
+        more = _draws(search, k, 4 * DRAWS) > scored.n_draws
+        if more and abs(scored.value - best.value) < 4 * np.hypot(scored.error, best.error):
             top = max(search.evidence_by_k, key=lambda one: search.evidence_by_k[one].value)
-            best, weighed = _weigh(search, top, 4 * DRAWS), _weigh(search, k, 4 * DRAWS)
-        misses = 0 if weighed.value > best.value else misses + 1
-        best = max(best, weighed)
+            best, scored = _score(search, top, 4 * DRAWS), _score(search, k, 4 * DRAWS)
+        misses = 0 if scored.value > best.value else misses + 1
+        best = max(best, scored)
 
 
 def _in_reach(search: Search, k: int) -> bool:
@@ -150,7 +150,7 @@ def _in_reach(search: Search, k: int) -> bool:
     if k not in search.curve:
         search.grow(k)
     candidate = search.best_by_k.get(k)
-    if candidate is not None and candidate.status is Status.GIVEN_UP:
+    if candidate is not None and candidate.status is Status.PRUNED:
         if candidate.total < search.best.total - 2 * allowance:
             return False
         search.try_state(candidate.state, patient=True)
@@ -177,7 +177,7 @@ def _draws(search: Search, k: int, most: int) -> int:
     return int(np.clip(DRAW_COST / search.source.likelihood_work(k), FEWEST, most))
 
 
-def _weigh(search: Search, k: int, most: int) -> Evidence:
+def _score(search: Search, k: int, most: int) -> Evidence:
     state, draws = search.best_by_k[k].state, _draws(search, k, most)
     # The same draws every time: an average, which should not differ from fit to fit.
     fixed = np.random.default_rng(0)

@@ -19,7 +19,7 @@ SATURATED = 1e-6
 """The closed form takes every explicit factor as active; let it differ by no more than this."""
 
 
-def step_expand(state: State, source: DataSource, prior: CuspPrior) -> State:
+def px_step(state: State, source: DataSource, prior: CuspPrior) -> State:
     """Rescale and rotate the explicit factors to the best bound."""
     if state.n_factors == 0 or (prior.spike is not None and np.any(state.active < 1 - SATURATED)):
         return state
@@ -29,7 +29,7 @@ def step_expand(state: State, source: DataSource, prior: CuspPrior) -> State:
     eigenvalues, u = np.linalg.eigh(lower.T @ second @ lower)
     order = slice(None, None, -1)  # strongest factor first
     eigenvalues, u = np.maximum(eigenvalues[order], np.finfo(float).tiny), u[:, order]
-    x = state.slab.stretch(eigenvalues, n, p)
+    x = state.slab.px_scale(eigenvalues, n, p)
     root = np.sqrt(x)
     log_det = float(np.sum(np.log(root)) - np.sum(np.log(np.diag(lower))))
     after = np.sum(state.slab.log_density(eigenvalues / x, p)) - 0.5 * np.sum(x)

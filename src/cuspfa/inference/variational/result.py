@@ -13,16 +13,16 @@ from cuspfa.inference.variational.run import Status
 from cuspfa.inference.variational.settings import VariationalFit
 from cuspfa.inference.variational.steps import State
 from cuspfa.missing.kernels import RowsInMemory
-from cuspfa.missing.source import HoleSource
+from cuspfa.missing.source import MissingDataSource
 from cuspfa.model.prior import CuspPrior
-from cuspfa.posterior.fit_info import FitRecord
-from cuspfa.posterior.variational import Means, ScoreLaw, VariationalPosterior
+from cuspfa.posterior.fit_info import FitInfo
+from cuspfa.posterior.variational import Means, ScoreDistribution, VariationalPosterior
 
 
 def posterior_of(
     fit: VariationalFit, prepared: Prepared, prior: CuspPrior, names: list[str] | None
 ) -> VariationalPosterior:
-    """What is kept of a fit; of rows only those with holes, for this process alone."""
+    """What is kept of a fit; of rows only those with missing values, for this process alone."""
     source = prepared.source
     shared: dict[str, Any] = {
         "prior": prior,
@@ -33,30 +33,30 @@ def posterior_of(
         "names": names,
     }
     counts = None
-    if isinstance(source, HoleSource):
-        counts = source.seen
+    if isinstance(source, MissingDataSource):
+        counts = source.observed
         if source.original.rows.size <= KEPT:
             shared["rows"] = RowsInMemory(source.original)
-    rivals = tuple(
-        VariationalPosterior(**_laws(state, counts), **shared, weight=weight)
-        for weight, state in fit.rivals
+    alternatives = tuple(
+        VariationalPosterior(**_distributions(state, counts), **shared, weight=weight)
+        for weight, state in fit.alternatives
     )
-    weight = 1.0 - sum(rival.weight for rival in rivals)
+    weight = 1.0 - sum(rival.weight for rival in alternatives)
     return VariationalPosterior(
-        **_laws(fit.best.state, counts),
+        **_distributions(fit.best.state, counts),
         **shared,
         weight=weight,
-        rivals=rivals,
-        record=record_of(fit),
+        alternatives=alternatives,
+        fit_info=fit_info_of(fit),
     )
 
 
-def record_of(fit: VariationalFit) -> FitRecord:
+def fit_info_of(fit: VariationalFit) -> FitInfo:
     """How the fit went."""
     run = fit.best
     status = Status.OUT_OF_TIME if fit.out_of_time else run.status
     status = Status.INTERRUPTED if fit.interrupted else status
-    return FitRecord(
+    return FitInfo(
         "variational",
         run.total,
         status.value,
@@ -67,7 +67,7 @@ def record_of(fit: VariationalFit) -> FitRecord:
     )
 
 
-def _laws(state: State, counts: Array | None) -> dict[str, Any]:
+def _distributions(state: State, counts: Array | None) -> dict[str, Any]:
     """The part of a posterior that a state determines; `counts` where columns have holes."""
     active = state.active > 0.5
     # Factors that the labels call inactive count as noise, with those that have no mean.
@@ -76,7 +76,7 @@ def _laws(state: State, counts: Array | None) -> dict[str, Any]:
     return {
         "loadings": state.loadings.only(active),
         "noise": state.noise,
-        "scores": _score_law(state, active),
+        "scores": _score_distribution(state, active),
         "active": state.active[active],
         "expected_active_factors": state.expected_active,
         "tail_variance": state.tail.size * state.tail.loading_variance + unexplained,
@@ -85,15 +85,15 @@ def _laws(state: State, counts: Array | None) -> dict[str, Any]:
     }
 
 
-def _score_law(state: State, active: BoolArray) -> ScoreLaw:
+def _score_distribution(state: State, active: BoolArray) -> ScoreDistribution:
     chosen, scores = np.ix_(active, active), state.scores
     covariance = scores.covariance(state.loadings, state.noise.precision)[chosen]
     inner = scores.total[chosen] - scores.n * covariance
-    return ScoreLaw(_without_negative(inner), covariance, scores.n)
+    return ScoreDistribution(_without_negative(inner), covariance, scores.n)
 
 
 def _without_negative(inner: Array) -> Array:
-    """Σ_i m_i m_iᵀ of a factor with hardly a loading is less than what the last cycle changed."""
+    """Σ_i m_i m_iᵀ of a nearly empty factor is less than what the last iteration changed."""
     values, vectors = np.linalg.eigh(inner)
     if not len(values) or values[0] >= 0:
         return inner

@@ -1,4 +1,4 @@
-"""The only loop: cycles until the bound settles."""
+"""The only loop: iterations until the bound settles."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import numpy as np
 from cuspfa._typing import Array
 from cuspfa.data.protocols import DataSource
 from cuspfa.inference.variational.elbo import Bound, lower_bound
-from cuspfa.inference.variational.px_step import step_expand
+from cuspfa.inference.variational.px_step import px_step
 from cuspfa.inference.variational.steps import (
     State,
+    step_converge_labels,
     step_doubtful_labels,
     step_loadings,
     step_overrelaxed_noise,
     step_scores,
-    step_settle,
     step_slab,
 )
 from cuspfa.model.prior import CuspPrior
@@ -33,20 +33,20 @@ HOPE = 40.0
 """The bound converges geometrically, and a rate above 1 − 1/40 is rare: what is still to come is
 seldom more than so many times the last growth."""
 
-CYCLE = (
+ITERATION = (
     step_loadings,
     step_overrelaxed_noise,
     step_scores,
-    step_expand,
+    px_step,
     step_slab,
     step_doubtful_labels,
 )
 """Algorithm 1 with the scale-rotation step after the scores, and the noise overrelaxed."""
 
 
-def cycle(state: State, source: DataSource, prior: CuspPrior) -> State:
-    """One whole cycle."""
-    for step in CYCLE:
+def iteration(state: State, source: DataSource, prior: CuspPrior) -> State:
+    """One whole iteration."""
+    for step in ITERATION:
         state = step(state, source, prior)
     return state
 
@@ -69,12 +69,12 @@ def with_sign_rule(state: State) -> State:
 class Status(Enum):
     """How a run ended; the value is what to tell the user."""
 
-    CONVERGED = "converged: the bound grew by less than tol in the last cycle"
-    MAX_ITER = "not converged: stopped at max_iter cycles; raise max_iter, or tol"
+    CONVERGED = "converged: the bound grew by less than tol in the last iteration"
+    MAX_ITER = "not converged: stopped at max_iter iterations; raise max_iter, or tol"
     INTERRUPTED = "interrupted: the best state so far is kept"
     OUT_OF_TIME = "out of time: stopped at max_time, with the best of what was tried by then"
-    GIVEN_UP = "given up: it could no longer catch up with a better candidate"
-    BOUND_FELL = (
+    PRUNED = "given up: it could no longer catch up with a better candidate"
+    ELBO_DECREASED = (
         "stopped: the bound fell by more than rounding error, which a right computation cannot "
         "do; rescale the data, and please report it"
     )
@@ -86,12 +86,12 @@ class Run(NamedTuple):
     state: State
     bound: Bound
     trace: Array
-    """(n_iter,) the bound after each cycle."""
+    """(n_iter,) the bound after each iteration."""
     status: Status
 
     @property
     def n_iter(self) -> int:
-        """Number of cycles."""
+        """Number of iterations."""
         return len(self.trace)
 
     @property
@@ -108,42 +108,42 @@ def run(
     tol: float,
     max_iter: int,
     target: float = -np.inf,
-    on_cycle: Callable[[int, float, State], None] | None = None,
+    on_iteration: Callable[[int, float, State], None] | None = None,
     deadline: float = math.inf,
 ) -> Run:
-    """Cycle until the bound grows by less than `tol`; a cycle that lowers it is refused.
+    """Iteration until the bound grows by less than `tol`; an iteration that lowers it is refused.
 
     A run is given up when `HOPE` times its last growth would not bring it to `target`, and ends
-    after the cycle in which the clock of `time.monotonic` reaches the deadline.
+    after the iteration in which the clock of `time.monotonic` reaches the deadline.
     """
     trace: list[float] = []
     bound, status = None, Status.MAX_ITER
     try:
         for number in range(1, max_iter + 1):
-            proposal = cycle(state, source, prior)
+            proposal = iteration(state, source, prior)
             proposed = lower_bound(proposal, source, prior, after=(state, bound))
             growth = proposed.total - bound.total if bound is not None else np.inf
             if bound is None and not np.isfinite(proposed.total):
-                bound, status = Bound(-np.inf, 0.0, 0.0, 0.0, 0.0, 0.0), Status.BOUND_FELL
+                bound, status = Bound(-np.inf, 0.0, 0.0, 0.0, 0.0, 0.0), Status.ELBO_DECREASED
                 trace.append(-np.inf)
                 break
             if bound is not None and not growth >= -ROUNDING * sum(map(abs, proposed)):
-                status = Status.BOUND_FELL
+                status = Status.ELBO_DECREASED
                 break
             state, bound = proposal, proposed
             trace.append(bound.total)
-            if on_cycle is not None:
-                on_cycle(number, bound.total, state)
+            if on_iteration is not None:
+                on_iteration(number, bound.total, state)
             if growth < tol:
                 # Labels and sticks move slowly and cheaply: they are settled where a bound counts.
-                state = step_settle(state, source, prior)
+                state = step_converge_labels(state, source, prior)
                 bound = lower_bound(state, source, prior)
                 growth, trace[-1] = bound.total - trace[-1], bound.total
                 if growth < tol:
                     status = Status.CONVERGED
                     break
             if bound.total + HOPE * growth < target:
-                status = Status.GIVEN_UP
+                status = Status.PRUNED
                 break
             if time.monotonic() >= deadline:
                 status = Status.OUT_OF_TIME

@@ -40,7 +40,7 @@ FLAT, FLATTER, RANDOM_STARTS = 40.0, 10.0, 4
 """Neighbours within FLAT nats of the best are run to their end, and random starts made beside the
 best K where that leaves them within FLATTER; half as many at the best K itself."""
 SLOW = 15
-"""A run that takes more cycles than this is on data with many maxima, most likely."""
+"""A run that takes more iterations than this is on data with many maxima, most likely."""
 DENT = 100.0
 """Dents of the curve are seldom deeper than so many nats."""
 FAR = 500.0
@@ -61,16 +61,17 @@ LARGE = 40
 FIRST_STEP, LONGEST_STEP = 1 / 20, 1 / 4
 """Parts of K: the first step of a walk above `LARGE`, and the longest."""
 ROUGH = 0.002
-"""Part of a long step's gain that a cycle of the next must add: its end matters, not its digits."""
+"""Part of a long step's gain that an iteration of the next must add: its end matters, not its
+digits."""
 LOOK_BACK = 1 / 10
 """The part of K over which the rise of the bound is measured."""
 
 
 class Progress(NamedTuple):
-    """What a callback is told after each cycle."""
+    """What a callback is told after each iteration."""
 
     n_factors: int
-    cycle: int
+    iteration: int
     lower_bound: float
     best_lower_bound: float
     max_factors: int
@@ -91,7 +92,7 @@ class Point(NamedTuple):
 
     lower_bound: float
     n_iter: int
-    """Cycles of all its runs."""
+    """Iterations of all its runs."""
     status: Status
     """How its best run ended."""
     seconds: float
@@ -209,7 +210,7 @@ class Search:
             tol=self.tol if tol is None else tol,
             max_iter=self.max_iter,
             target=self.best.total if self.best_by_k and not patient else -np.inf,
-            on_cycle=self._report,
+            on_iteration=self._report,
             deadline=self.deadline,
         )
         self.remember(done)
@@ -224,12 +225,12 @@ class Search:
         """Keep a run if it is the best of its K, and its state if it is not far behind."""
         k = int(np.sum(done.state.active > 0.5))
         known = self.curve.get(k)
-        cycles = done.n_iter + (known.n_iter if known else 0)
+        iterations = done.n_iter + (known.n_iter if known else 0)
         if known is None or done.total > known.lower_bound:
             seconds = known.seconds if known else time.monotonic() - self.began
-            known = Point(done.total, cycles, done.status, seconds)
+            known = Point(done.total, iterations, done.status, seconds)
             self.best_by_k[k] = done
-        self.curve[k] = known._replace(n_iter=cycles)
+        self.curve[k] = known._replace(n_iter=iterations)
         floor = self.best.total - FAR
         self.best_by_k = {
             k: one for k, one in self.best_by_k.items() if one.total >= floor or k == self.wanted
@@ -266,7 +267,7 @@ class Search:
         below = [
             k
             for k, point in sorted(self.curve.items())
-            if k < top - 1 and point.status is not Status.GIVEN_UP
+            if k < top - 1 and point.status is not Status.PRUNED
         ]
         if max(self.curve) > top or not below:
             return math.nan, math.nan
@@ -387,11 +388,11 @@ class Search:
                 tol = max(self.tol, ROUGH * gain)
                 step = min(2 * step, max(int(LONGEST_STEP * state.n_factors), step))
             elif gain <= 0.0:
-                self._settle_best(tol)
+                self._converge_best(tol)
                 step, grows, tol = step // 2, False, self.tol
-        self._settle_best(tol)
+        self._converge_best(tol)
 
-    def _settle_best(self, tol: float) -> None:
+    def _converge_best(self, tol: float) -> None:
         """Run the best one on to `tol` of the search if it ended at another."""
         if tol > self.tol:
             self.try_state(self.best.state)
@@ -424,15 +425,15 @@ class Search:
         are rivals, each has its neighbours looked at, and further down.
         """
         top, height = self.best.state.n_factors, self.best.total
-        rivals = [k for k, point in self.curve.items() if point.lower_bound > height - CLOSE]
-        beside = {k + step for k in rivals for step in (-1, 0, 1)} - {top}
+        alternatives = [k for k, point in self.curve.items() if point.lower_bound > height - CLOSE]
+        beside = {k + step for k in alternatives for step in (-1, 0, 1)} - {top}
         for k in sorted(beside):
             one = self.best_by_k.get(k)
-            if one is None or one.status is not Status.GIVEN_UP:
+            if one is None or one.status is not Status.PRUNED:
                 continue
             if one.total > height - FLAT:
                 self.try_state(one.state, patient=True)
-        reach = FLATTER if len(rivals) == 1 else 2 * FLATTER
+        reach = FLATTER if len(alternatives) == 1 else 2 * FLATTER
         flat = [
             k
             for k in sorted(beside)
@@ -442,7 +443,7 @@ class Search:
             return
         # The same starts every time: which maximum is found should not differ from fit to fit.
         rng, n_terms = np.random.default_rng(0), self.max_factors + 1
-        starts = RANDOM_STARTS if len(rivals) == 1 else 2 * RANDOM_STARTS
+        starts = RANDOM_STARTS if len(alternatives) == 1 else 2 * RANDOM_STARTS
         for k in [top] * (starts // 2) + flat * starts:
             like = self.best.state
             self.try_state(draw_start(self.source, self.prior, n_terms, rng, k, like))
@@ -464,12 +465,12 @@ class Search:
             first = self._beside(like)
             with self._keeping(first):
                 found = first.try_state(first.spectral_state()).state
-            like = self.source.likeness(found.loadings.mean, noise_variance(found)) or like
+            like = self.source.surrogate(found.loadings.mean, noise_variance(found)) or like
         scout, self.followed = self._beside(like), True
         with self._keeping(scout):
             scout.try_state(scout.spectral_state())
             scout.walk()
-            scout.settle_rivals()
+            scout.converge_alternatives()
         top, height = scout.best.state.n_factors, scout.best.total
         near = [
             k
@@ -481,7 +482,7 @@ class Search:
 
     @contextmanager
     def _keeping(self, scout: Search) -> Iterator[None]:
-        """Where time ends during a search of other data, its best is kept by a cycle on these."""
+        """If time ends during a search of other data, keep its best by an iteration on these."""
         try:
             yield
         except OutOfTime:
@@ -505,29 +506,29 @@ class Search:
         return self.state_at(found.loadings.mean, noise_variance(found))
 
     def grow(self, k: int) -> None:
-        """Try k factors from k − 1, to the end; where cycles are quick first, if anywhere."""
+        """Try k factors from k − 1, to the end; where iterations are quick first, if anywhere."""
         below = self.best_by_k[k - 1].state
-        like = self.source.likeness(below.loadings.mean, noise_variance(below))
+        like = self.source.surrogate(below.loadings.mean, noise_variance(below))
         home = self if like is None else self._beside(like)
         start = home.larger(below, home.left_over(below, 1))
         if like is not None:
             start = self._at_home(home.try_state(start, patient=True).state)
         self.try_state(start, patient=True)
 
-    def over_k(self, weigh: Callable[[Search], None] | None) -> None:
+    def over_k(self, score_candidates: Callable[[Search], None] | None) -> None:
         """The whole search: spectral start, walks, restarts, weighing if any, polish."""
         start = self.spectral_state()
-        like = self.source.likeness(start.loadings.mean, noise_variance(start))
+        like = self.source.surrogate(start.loadings.mean, noise_variance(start))
         if like is not None:
             self.follow(like)
         else:
             self.try_state(start)
             self.walk()
-        self.settle_rivals()
+        self.converge_alternatives()
         self._measure_rise()
-        if weigh is not None:
+        if score_candidates is not None:
             try:
-                weigh(self)
+                score_candidates(self)
             except (Stopped, KeyboardInterrupt):
                 if self.best.state.n_factors not in self.evidence_by_k:
                     self.evidence_by_k.clear()  # of other K alone it decides nothing
@@ -541,7 +542,7 @@ class Search:
             fewer = self.smaller(self.best.state, max(2, math.ceil(LOOK_BACK * k)))
             self.try_state(fewer, patient=True)
 
-    def settle_rivals(self) -> None:
+    def converge_alternatives(self) -> None:
         """Run on whatever comes close to the best: on a plateau `tol` may have stopped it early."""
         close = [one for one in self.best_by_k.values() if one.total > self.best.total - CLOSE]
         if len(close) > 1:
@@ -583,9 +584,9 @@ class Search:
             self.try_state(start, patient=True)
 
     def polish(self) -> None:
-        """Run the winner on to a tighter tolerance; where cycles are quick first, if anywhere."""
+        """Run the winner to a tighter tolerance; where iterations are quick first, if anywhere."""
         tol, state = POLISH * self.tol, self.chosen.state
-        like = self.source.likeness(state.loadings.mean, noise_variance(state))
+        like = self.source.surrogate(state.loadings.mean, noise_variance(state))
         if like is not None:
             tol *= 10  # what is left to gain is little, and takes long
             beside = self._beside(like)

@@ -13,7 +13,11 @@ from sklearn.base import BaseEstimator
 
 from cuspfa._utils.sklearn_compat import Interval, StrOptions, check_parameters
 from cuspfa.data.protocols import DataSource
-from cuspfa.inference.variational.model_selection import signal_left, weigh, weigh_collapsed
+from cuspfa.inference.variational.model_selection import (
+    score_by_collapsed_bound,
+    score_candidates,
+    signal_left,
+)
 from cuspfa.inference.variational.random_starts import random_restarts
 from cuspfa.inference.variational.run import Run
 from cuspfa.inference.variational.search import Callback, Interrupted, OutOfTime, Search
@@ -21,9 +25,9 @@ from cuspfa.inference.variational.steps import State
 from cuspfa.model.prior import CuspPrior
 from cuspfa.posterior.fit_info import SearchEntry
 
-WEIGHINGS: dict[str, Callable[[Search], None] | None] = {
-    "evidence": weigh,
-    "collapsed": weigh_collapsed,
+CRITERIA: dict[str, Callable[[Search], None] | None] = {
+    "evidence": score_candidates,
+    "collapsed": score_by_collapsed_bound,
     "bound": None,
 }
 CLEAR = 1.5
@@ -42,9 +46,9 @@ class VariationalFit(NamedTuple):
     best: Run
     entries: list[SearchEntry]
     interrupted: bool
-    rivals: list[tuple[float, State]]
+    alternatives: list[tuple[float, State]]
     """Other numbers of factors of notable weight, with their weights."""
-    crowded: bool
+    at_ledermann_bound: bool
     """Was the number limited to what the columns can tell apart, with correlation left over?"""
     out_of_time: bool = False
     """Did `max_time` end the search?"""
@@ -60,17 +64,17 @@ class Variational(BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     tol : float, default=0.05
-        A run stops when its bound grows by less than this in a cycle, in nats; the winner of a
+        A run stops when its bound grows by less than this in an iteration, in nats; the winner of a
         search goes on to a hundredth of it.
     max_iter : int, default=2000
-        Most cycles of a run.
+        Most iterations of a run.
     init : {"spectral", "random"}, default="spectral"
         "spectral": a search over the number of factors that starts from the leading directions of
         the data and each further number from its neighbour. "random": `n_init` runs from starts
         drawn from the prior (the number of active columns from the process, their loadings from
         the slab, noise at the sample variances), the best one kept. The paper does the latter and
         does not say how its starts were drawn.
-    score : {"evidence", "collapsed", "bound"}, default="evidence"
+    criterion : {"evidence", "collapsed", "bound"}, default="evidence"
         What the search chooses the number of factors by. "evidence": log p(y, K) to about a nat,
         by a bridge between q and the posterior, for up to 10 factors and data up to about 200
         columns (or as many numbers); beyond, like "collapsed". "collapsed": a bound of it with
@@ -88,14 +92,14 @@ class Variational(BaseEstimator):  # type: ignore[misc]
         of factors: the bound then rises with each one, and a warning at the end says by how much.
     max_time : float or None, default=None
         Seconds after which the search stops, with the best of what was tried by then: `status_`
-        says so and `converged_` is False. One cycle is made in any case. What was found by then
+        says so and `converged_` is False. One iteration is made in any case. What was found by then
         depends on the machine.
-    mean : {"flat", "plugged-in"}, default="flat"
-        "flat" integrates the means out under a flat prior, which counts n − 1 rows; "plugged-in"
+    mean : {"flat", "plug-in"}, default="flat"
+        "flat" integrates the means out under a flat prior, which counts n − 1 rows; "plug-in"
         treats the sample means as known and counts n, as in the papers. The two bounds are not
         comparable.
     callback : callable or None, default=None
-        Called after each cycle with a `Progress` tuple: n_factors, cycle, lower_bound,
+        Called after each iteration with a `Progress` tuple: n_factors, iteration, lower_bound,
         best_lower_bound, max_factors, rise (nats that a further factor added lately, while the
         search goes up), seconds (since it began), seconds_left (to `max_factors` at this pace).
 
@@ -109,11 +113,11 @@ class Variational(BaseEstimator):  # type: ignore[misc]
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "init": [StrOptions({"spectral", "random"})],
-        "score": [StrOptions(set(WEIGHINGS))],
+        "criterion": [StrOptions(set(CRITERIA))],
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "max_factors": [Interval(Integral, 0, None, closed="left"), None],
         "max_time": [Interval(Real, 0, None, closed="neither"), None],
-        "mean": [StrOptions({"flat", "plugged-in"})],
+        "mean": [StrOptions({"flat", "plug-in"})],
         "callback": [callable, None],
     }
 
@@ -123,7 +127,7 @@ class Variational(BaseEstimator):  # type: ignore[misc]
         tol: float = 0.05,
         max_iter: int = 2000,
         init: str = "spectral",
-        score: str = "evidence",
+        criterion: str = "evidence",
         n_init: int = 20,
         max_factors: int | None = None,
         max_time: float | None = None,
@@ -133,7 +137,7 @@ class Variational(BaseEstimator):  # type: ignore[misc]
         self.tol = tol
         self.max_iter = max_iter
         self.init = init
-        self.score = score
+        self.criterion = criterion
         self.n_init = n_init
         self.max_factors = max_factors
         self.max_time = max_time
@@ -177,7 +181,7 @@ class Variational(BaseEstimator):  # type: ignore[misc]
             if self.init == "random":
                 random_restarts(search, n_init=self.n_init, n_factors=n_factors, n_jobs=n_jobs)
             elif n_factors is None:
-                search.over_k(None if prior.spike is not None else WEIGHINGS[self.score])
+                search.over_k(None if prior.spike is not None else CRITERIA[self.criterion])
             else:
                 search.at_k(n_factors)
         except OutOfTime:
@@ -187,7 +191,7 @@ class Variational(BaseEstimator):  # type: ignore[misc]
                 raise KeyboardInterrupt from None  # nothing to keep yet
             interrupted = True
         entries, best = _entries(search), search.chosen
-        rivals = [
+        alternatives = [
             (entry.weight, search.best_by_k[entry.n_factors].state)
             for entry in entries
             if entry.weight > NOTABLE
@@ -198,16 +202,18 @@ class Variational(BaseEstimator):  # type: ignore[misc]
         found = n_factors is None and not interrupted
         identified = most_identified(source.p, source.n)
         free = self.max_factors is None and prior.spike is None
-        crowded = found and free and number == limit == identified < source.p
-        crowded = crowded and not out_of_time and signal_left(search, best.state, CLEAR)
+        at_ledermann_bound = found and free and number == limit == identified < source.p
+        at_ledermann_bound = (
+            at_ledermann_bound and not out_of_time and signal_left(search, best.state, CLEAR)
+        )
         set_limit = self.max_factors if not free else MOST_FACTORS if limit < identified else None
         reached = found and set_limit is not None and number == set_limit
         return VariationalFit(
             best,
             entries,
             interrupted,
-            rivals,
-            crowded,
+            alternatives,
+            at_ledermann_bound,
             out_of_time,
             set_limit if reached else None,
             search.climb()[0] if found else math.nan,
@@ -224,17 +230,17 @@ def most_identified(p: int, n: float) -> int:
 
 
 def _entries(search: Search) -> list[SearchEntry]:
-    weighed = {k: found.value for k, found in search.evidence_by_k.items()}
-    scores = weighed or {k: point.lower_bound for k, point in search.curve.items()}
-    errors = [search.evidence_by_k[k].error if weighed else 0.0 for k in scores]
+    scored = {k: found.value for k, found in search.evidence_by_k.items()}
+    scores = scored or {k: point.lower_bound for k, point in search.curve.items()}
+    errors = [search.evidence_by_k[k].error if scored else 0.0 for k in scores]
     weights = dict(zip(scores, _weights(list(scores.values()), errors), strict=True))
     tied = search.tied
     return [
         SearchEntry(
             n_factors=k,
             lower_bound=point.lower_bound,
-            evidence=weighed.get(k, math.nan),
-            evidence_error=search.evidence_by_k[k].error if k in weighed else math.nan,
+            evidence=scored.get(k, math.nan),
+            evidence_error=search.evidence_by_k[k].error if k in scored else math.nan,
             tied=k in tied,
             weight=weights.get(k, 0.0),
             n_iter=point.n_iter,

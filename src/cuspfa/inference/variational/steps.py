@@ -2,7 +2,7 @@
 
 K factors are held as matrices; the H − K others, which the data say nothing about, have one
 representative in closed form (`Tail`). The steps of Algorithm 1 are pure functions of the state;
-`cycle` adds to them the scale-rotation step of `expand.py`.
+`iteration` adds to them the scale-rotation step of `expand.py`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import numpy as np
 
 from cuspfa._typing import Array
 from cuspfa.data.protocols import DataSource
-from cuspfa.inference.updates import KnownScores, LoadingsLaw, Noise
+from cuspfa.inference.updates import KnownScores, LoadingsDistribution, Noise
 from cuspfa.model.prior import CuspPrior
 from cuspfa.model.process import (
     Labels,
     Sticks,
+    converge_labels,
     expected_log_weights,
-    settle_labels,
     update_labels,
     update_sticks,
 )
@@ -37,15 +37,16 @@ class Tail(NamedTuple):
     loading_variance: Array
     """(p,) w_j, variance of λ_jh."""
     score_variance: Array | float
-    """v, variance of η_ih; with holes (p,), its sum over the rows that have column j, over n."""
+    """v, variance of η_ih; with missing values (p,), its sum over the rows that have column j, over
+    n."""
     score_term: float = 0.0
     """E[log p(η_·h)] − E[log q(η_·h)], what the scores of one such factor add to the bound."""
 
 
 class State(NamedTuple):
-    """q(λ, η, σ, z, v): all that the next cycle needs."""
+    """q(λ, η, σ, z, v): all that the next iteration needs."""
 
-    loadings: LoadingsLaw
+    loadings: LoadingsDistribution
     noise: Noise
     scores: KnownScores
     tail: Tail
@@ -70,22 +71,22 @@ class State(NamedTuple):
         return self.labels.total(self.labels.active) if len(self.labels.active) else 0.0
 
 
-def spike_log_density(energy: Array, p: int, spike: float) -> Array:
+def spike_log_density(squared_norm: Array, p: int, spike: float) -> Array:
     """E log N(λ_·h; 0, θ_∞ I)."""
-    return np.asarray(-0.5 * p * (LOG_2PI + np.log(spike)) - 0.5 * energy / spike)
+    return np.asarray(-0.5 * p * (LOG_2PI + np.log(spike)) - 0.5 * squared_norm / spike)
 
 
-def column_energies(state: State) -> Array:
+def column_squared_norms(state: State) -> Array:
     """(L,) E‖λ_·h‖² of the columns that the labels have rows for, explicit ones first."""
     rows = len(state.labels.active) - state.n_factors
     tail = np.full(rows, np.sum(state.tail.loading_variance))
-    return np.concatenate([state.loadings.column_energy, tail])
+    return np.concatenate([state.loadings.column_squared_norm, tail])
 
 
 def prior_precision(state: State, prior: CuspPrior) -> Array:
     """θ*_h = E[1/θ_h] of the columns, (L,)."""
     labels, p = state.labels, len(state.noise.rate)
-    slab = state.slab.precision(column_energies(state), p)
+    slab = state.slab.precision(column_squared_norms(state), p)
     if prior.spike is None:
         return slab
     return np.asarray(labels.active * slab + labels.inactive / prior.spike)
@@ -94,9 +95,9 @@ def prior_precision(state: State, prior: CuspPrior) -> Array:
 def slab_log_odds(state: State, prior: CuspPrior) -> Array:
     """Log slab − log spike of the columns in expectation, (L,)."""
     assert prior.spike is not None
-    energy, p = column_energies(state), len(state.noise.rate)
-    slab = state.slab.log_density(energy, p)
-    return np.asarray(slab - spike_log_density(energy, p, prior.spike))
+    squared_norm, p = column_squared_norms(state), len(state.noise.rate)
+    slab = state.slab.log_density(squared_norm, p)
+    return np.asarray(slab - spike_log_density(squared_norm, p, prior.spike))
 
 
 def residual_squares(state: State, squares: Array) -> Array:
@@ -111,7 +112,8 @@ def step_loadings(state: State, source: DataSource, prior: CuspPrior) -> State:
     precision, k, tail = prior_precision(state, prior), state.n_factors, state.tail
     loadings = state.scores.best_loadings(precision[:k], state.noise.precision)
     if tail.size:
-        # The inactive factors share one law, so their prior precisions enter by their mean.
+        # The inactive factors share one distribution, so their prior precisions enter by their
+        # mean.
         mean = (np.sum(precision[k:]) + (state.labels.last - 1) * precision[-1]) / tail.size
         total = mean + state.noise.precision * source.n * tail.score_variance
         tail = tail._replace(loading_variance=1.0 / total)
@@ -165,7 +167,9 @@ def step_sticks(state: State, source: DataSource, prior: CuspPrior) -> State:
 
 def step_slab(state: State, source: DataSource, prior: CuspPrior) -> State:
     """What a slab learns about all columns together."""
-    return state._replace(slab=state.slab.learn(state.loadings.column_energy, source.p))
+    return state._replace(
+        slab=state.slab.update_hyperparameters(state.loadings.column_squared_norm, source.p)
+    )
 
 
 STEPS = (step_loadings, step_noise, step_scores, step_labels, step_sticks)
@@ -174,7 +178,7 @@ STEPS = (step_loadings, step_noise, step_scores, step_labels, step_sticks)
 def step_doubtful_labels(state: State, source: DataSource, prior: CuspPrior) -> State:
     """Steps 4 and 5 where a label is in doubt; else they wait for `step_settle`.
 
-    Labels that are certain do not move and loadings do not feel the sticks, so that most cycles
+    Labels that are certain do not move and loadings do not feel the sticks, so that most iterations
     can do without both.
     """
     if prior.spike is None:
@@ -186,11 +190,11 @@ def step_doubtful_labels(state: State, source: DataSource, prior: CuspPrior) -> 
     return step_sticks(step_labels(state, source, prior), source, prior)
 
 
-def step_settle(state: State, source: DataSource, prior: CuspPrior) -> State:
+def step_converge_labels(state: State, source: DataSource, prior: CuspPrior) -> State:
     """Steps 4 and 5 repeated to their own fixed point."""
     if prior.spike is None:
         return state
     process = prior.process()
     odds = slab_log_odds(state, prior)
-    labels, sticks = settle_labels(odds, state.sticks, process, state.labels.last)
+    labels, sticks = converge_labels(odds, state.sticks, process, state.labels.last)
     return state._replace(labels=labels, sticks=sticks)

@@ -31,7 +31,7 @@ def write_report(
     except ImportError as error:
         raise ImportError(
             "A report needs jinja2, which is not installed. Install it with "
-            "pip install 'cuspfa[app]'."
+            "pip install 'cuspfa[cli]'."
         ) from error
     from cuspfa.reporting.html.content import gather
 

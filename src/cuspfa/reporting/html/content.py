@@ -11,8 +11,8 @@ from cuspfa._typing import Array, Indices
 from cuspfa.errors import InputError
 from cuspfa.posterior.base import Interval, Posterior
 from cuspfa.posterior.draws import Draws, check_draws
-from cuspfa.posterior.fit_info import FitRecord
-from cuspfa.posterior.provenance import Origin
+from cuspfa.posterior.fit_info import FitInfo
+from cuspfa.posterior.provenance import Provenance
 from cuspfa.reporting.summary import MIN_SHARE, Summary, column_names, summarise
 from cuspfa.rotation.aligned import AlignedDraws, Item, LoadingTable
 from cuspfa.rotation.gpa import Rotation, as_rotation
@@ -73,7 +73,7 @@ class Rule(NamedTuple):
     """Is it the model's own answer?"""
 
 
-class Holes(NamedTuple):
+class MissingValues(NamedTuple):
     """Missing values."""
 
     by_column: list[tuple[str, int]]
@@ -111,7 +111,7 @@ class Content:
     """Correlations of the data, of the variables that are shown."""
     fitted: Array
     n_draws: int
-    holes: Holes | None
+    missing: MissingValues | None
     scores: Array | None
 
     @property
@@ -120,23 +120,23 @@ class Content:
         return self.posterior.n_active
 
     @property
-    def record(self) -> FitRecord | None:
+    def fit_info(self) -> FitInfo | None:
         """How the fit went."""
-        return self.posterior.record
+        return self.posterior.fit_info
 
     @property
-    def origin(self) -> Origin | None:
+    def provenance(self) -> Provenance | None:
         """Where it came from."""
-        return self.posterior.origin
+        return self.posterior.provenance
 
     @property
     def number_given(self) -> bool:
         """Was the number of factors given, not found?"""
-        asked = {} if self.origin is None else dict(self.origin.settings)
+        asked = {} if self.provenance is None else dict(self.provenance.settings)
         if "number of factors" in asked:
             return asked["number of factors"] != "found"
-        record = self.record
-        return record is not None and record.method != "gibbs" and len(record.search) == 1
+        fit_info = self.fit_info
+        return fit_info is not None and fit_info.method != "gibbs" and len(fit_info.search) == 1
 
 
 def number_of_draws(posterior: Posterior) -> int:
@@ -152,15 +152,15 @@ def gather(posterior: Posterior, draws: Draws | None = None, scores: Any = None)
     check_draws(draws, len(posterior.noise_variance))
     summary = summarise(posterior, draws)
     names = column_names(posterior)
-    shown = _shown(posterior.solution.loadings)
-    flat = posterior.standard_loadings[shown]
+    shown = _shown(posterior.rotated_solution.loadings)
+    flat = posterior.standardized_loadings[shown]
     fitted = flat @ flat.T
     np.fill_diagonal(fitted, 1.0)
     sample = posterior.sample_correlation
     common = draws.communality
     choices = _choices(posterior)
     axes = [_axes(posterior, draws, one, shown, own=one is choices[0]) for one in choices]
-    large = int(np.sum(np.median(draws.variance_share, axis=0) > MIN_SHARE))
+    large = int(np.sum(np.median(draws.explained_variance_ratio, axis=0) > MIN_SHARE))
     total = np.quantile(common.mean(axis=1), [0.5, 0.025, 0.975])
     return Content(
         posterior=posterior,
@@ -179,7 +179,7 @@ def gather(posterior: Posterior, draws: Draws | None = None, scores: Any = None)
         sample=None if sample is None else sample[np.ix_(shown, shown)],
         fitted=fitted,
         n_draws=len(draws),
-        holes=_holes(posterior, names),
+        missing=_missing(posterior, names),
         scores=_scores(scores, posterior),
     )
 
@@ -214,7 +214,7 @@ def _axes(
         draws = draws.some(few)
     quick = draws.loadings.size <= (QUICK if own else OTHER_QUICK)
     way = None if rotation is None or quick else "procrustes"
-    aligned = posterior.align("own" if own else rotation, by=way, draws=draws)
+    aligned = posterior.align("own" if own else rotation, alignment=way, draws=draws)
     loadings = aligned.reference.loadings
     return Axes(
         key="principal" if rotation is None else rotation.method,
@@ -233,7 +233,7 @@ def _share_table(
     posterior: Posterior, aligned: AlignedDraws, draws: Draws, rotation: Rotation | None
 ) -> Array:
     """Medians and intervals of draws, as the summary has them."""
-    drawn = draws.variance_share if rotation is None else aligned.variance_share
+    drawn = draws.explained_variance_ratio if rotation is None else aligned.explained_variance_ratio
     return np.asarray(np.quantile(drawn, [0.5, 0.025, 0.975], axis=0).T[: posterior.n_active])
 
 
@@ -259,12 +259,12 @@ def _factor_rows(summary: Summary, axes: Axes, names: list[str]) -> list[FactorR
 
 
 def _rules(posterior: Posterior, summary: Summary, large: int) -> list[Rule]:
-    record = posterior.record
+    fit_info = posterior.fit_info
     found = [Rule("this model", posterior.n_active, True)]
     if posterior.n_active:
         found.append(Rule(f"more than {100 * MIN_SHARE:.0f} % of variance", large, False))
-    if record is not None and record.method == "variational" and len(record.search) > 1:
-        best = max(record.search, key=lambda entry: entry.lower_bound)
+    if fit_info is not None and fit_info.method == "variational" and len(fit_info.search) > 1:
+        best = max(fit_info.search, key=lambda entry: entry.lower_bound)
         found.append(Rule("evidence lower bound", best.n_factors, False))
     if summary.parallel is not None:
         found.append(Rule("parallel analysis", summary.parallel, False))
@@ -276,7 +276,7 @@ def _rules(posterior: Posterior, summary: Summary, large: int) -> list[Rule]:
 # --- the data ---
 
 
-def _holes(posterior: Posterior, names: list[str]) -> Holes | None:
+def _missing(posterior: Posterior, names: list[str]) -> MissingValues | None:
     lacking = posterior.n_rows - np.asarray(posterior.column_counts)
     order = np.argsort(-lacking, kind="stable")
     found = [(names[j], int(lacking[j])) for j in order if lacking[j] > 0]
@@ -292,7 +292,7 @@ def _holes(posterior: Posterior, names: list[str]) -> Holes | None:
         for one in sorted(lacks_some, key=lambda i: -sizes[i])[:MOST_PATTERNS]:
             lacked = [names[j] for j in np.flatnonzero(~patterns[one])]
             together.append((lacked, int(sizes[one])))
-    return Holes(found, posterior.n_rows, together, complete)
+    return MissingValues(found, posterior.n_rows, together, complete)
 
 
 def _scores(scores: Any, posterior: Posterior) -> Array | None:

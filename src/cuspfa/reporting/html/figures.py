@@ -9,8 +9,8 @@ import numpy as np
 from markupsafe import Markup
 
 from cuspfa._typing import Array, Indices
-from cuspfa.posterior.fit_info import FitRecord, SearchEntry
-from cuspfa.reporting.html.content import Content, Holes, Rule
+from cuspfa.posterior.fit_info import FitInfo, SearchEntry
+from cuspfa.reporting.html.content import Content, MissingValues, Rule
 from cuspfa.reporting.html.svg import (
     WIDTH,
     Figure,
@@ -54,13 +54,13 @@ def rules_figure(rules: Sequence[Rule]) -> Markup:
     return figure.markup()
 
 
-def search_figure(record: FitRecord, chosen: int) -> Markup | None:
+def search_figure(fit_info: FitInfo, chosen: int) -> Markup | None:
     """Bound and evidence by number of factors, or probabilities; None if one alone was tried."""
-    if record.method == "gibbs":
-        return _probabilities(record.search, chosen)
-    if len(record.search) < 2:
+    if fit_info.method == "gibbs":
+        return _probabilities(fit_info.search, chosen)
+    if len(fit_info.search) < 2:
         return None
-    entries = record.search
+    entries = fit_info.search
     numbers = [entry.n_factors for entry in entries]
     curves = [
         ("bound", [entry.lower_bound for entry in entries], "evidence lower bound"),
@@ -224,19 +224,19 @@ def _communality_curve(
 
 
 def trace_figure(content: Content) -> Markup | None:
-    """How the fit came to rest: the bound by cycle, or the chains of a sampler."""
+    """How the fit came to rest: the bound by iteration, or the chains of a sampler."""
     chains = getattr(content.posterior, "log_likelihood", None)
     if chains is not None:
         return _chains(np.asarray(chains).reshape(content.posterior.n_chains, -1))
-    record = content.record
-    trace = np.asarray(record.trace if record is not None else [], dtype=float)
+    fit_info = content.fit_info
+    trace = np.asarray(fit_info.trace if fit_info is not None else [], dtype=float)
     gaps = trace[-1] - trace[:-1] if len(trace) else trace
     kept = np.flatnonzero(gaps > 0)  # rounding error may have any sign
     if len(kept) < 2:
         return None
     powers = np.log10(gaps[kept])
     low, high = math.floor(powers.min()), max(math.ceil(powers.max()), math.floor(powers.min()) + 1)
-    figure = Figure("Distance of the bound to its last value, by cycle", 262)
+    figure = Figure("Distance of the bound to its last value, by iteration", 262)
     x = linear(1, len(trace), LEFT, WIDTH - 16)
     y = linear(low, high, 214, 14)
     for mark in ticks(low, high, 5):
@@ -253,7 +253,7 @@ def trace_figure(content: Content) -> Markup | None:
             figure.text("tick middle", x(at), 232, f"{at:.0f}")
     step = max(1, len(kept) // CHAIN_POINTS)
     figure.path("curve evidence", [(x(i + 1), y(math.log10(gaps[i]))) for i in kept[::step]])
-    figure.text("axis middle", (LEFT + WIDTH - 16) / 2, 252, "cycle")
+    figure.text("axis middle", (LEFT + WIDTH - 16) / 2, 252, "iteration")
     figure.add("text", "axis middle turned", "nats below the last bound")
     return figure.markup()
 
@@ -276,18 +276,18 @@ def _chains(chains: Array) -> Markup:
     return figure.markup()
 
 
-def patterns_figure(holes: Holes | None) -> Markup | None:
+def patterns_figure(missing: MissingValues | None) -> Markup | None:
     """Which columns are missing together: one line a pattern, with its rows."""
-    if holes is None or not holes.together:
+    if missing is None or not missing.together:
         return None
-    lacked = {name for names, _ in holes.together for name in names}
-    columns = [name for name, _ in holes.by_column if name in lacked][:MOST_ROWS]
+    lacked = {name for names, _ in missing.together for name in names}
+    columns = [name for name, _ in missing.by_column if name in lacked][:MOST_ROWS]
     place = {name: i for i, name in enumerate(columns)}
     below = room_for(columns, least=30, most=120)
     cell = min(24.0, (WIDTH - 70) / len(columns))
-    bottom = 8 + 20 * len(holes.together)
+    bottom = 8 + 20 * len(missing.together)
     figure = Figure("Columns that are missing together", bottom + below + 8)
-    for i, (names, rows) in enumerate(holes.together):
+    for i, (names, rows) in enumerate(missing.together):
         y = 8 + 20 * i
         for j in range(len(columns)):
             figure.add("rect", "seen", x=10 + j * cell, y=y, width=cell - 2, height=18)
@@ -301,25 +301,25 @@ def patterns_figure(holes: Holes | None) -> Markup | None:
     return figure.markup()
 
 
-def holes_figure(holes: Holes | None) -> Markup | None:
+def missing_figure(missing: MissingValues | None) -> Markup | None:
     """Missing values by column, most first."""
-    if holes is None:
+    if missing is None:
         return None
-    rows = holes.by_column[:MOST_ROWS]
+    rows = missing.by_column[:MOST_ROWS]
     left, bottom = room_for([name for name, _ in rows]), 8 + 18 * len(rows)
     figure = Figure("Missing values by column", bottom + 40)
-    high = max(number for _, number in rows) / holes.n_rows
+    high = max(number for _, number in rows) / missing.n_rows
     x = linear(0, high, left, WIDTH - 46)
     for at in ticks(0, 100 * high, 4):
         figure.line("grid", x(at / 100), 4, x(at / 100), bottom)
         figure.text("tick middle", x(at / 100), bottom + 15, f"{at:g} %")
     figure.names([name for name, _ in rows], lambda i: 8 + 18 * (i + 0.5), left)
     for i, (name, number) in enumerate(rows):
-        y, part = 8 + 18 * (i + 0.5), number / holes.n_rows
-        title = f"{name}: {number} of {holes.n_rows}"
+        y, part = 8 + 18 * (i + 0.5), number / missing.n_rows
+        title = f"{name}: {number} of {missing.n_rows}"
         figure.add("rect", "bar", "", title, x=left, y=y - 5, width=x(part) - left, height=10)
         figure.text("tick", x(part) + 5, y + 4, str(number))
-    more = len(holes.by_column) - len(rows)
+    more = len(missing.by_column) - len(rows)
     words = "missing values" + (f"; {more} more columns have some" if more else "")
     figure.text("axis middle", (left + WIDTH - 46) / 2, bottom + 33, words)
     return figure.markup()

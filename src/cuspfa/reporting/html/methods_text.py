@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from cuspfa.model.prior import CuspPrior
-from cuspfa.posterior.provenance import Origin, versions
+from cuspfa.posterior.provenance import Provenance, versions
 from cuspfa.posterior.sampled import SampledPosterior
 from cuspfa.reporting.html.content import Content
 from cuspfa.reporting.html.svg import minus
@@ -23,11 +23,11 @@ CITED = (
 
 def done(content: Content) -> list[tuple[str, str]]:
     """Terms and sentences."""
-    summary, origin = content.summary, content.origin
+    summary, provenance = content.summary, content.provenance
     lines = [("Data", _data(content))]
-    if origin is not None and origin.remarks:
-        lines.append(("Left out and assumed", " ".join(origin.remarks)))
-    lines.append(("Missing values", _holes(content)))
+    if provenance is not None and provenance.remarks:
+        lines.append(("Left out and assumed", " ".join(provenance.remarks)))
+    lines.append(("Missing values", _missing(content)))
     lines.append(("Model", _model(summary.n_columns, content.n_factors)))
     prior = getattr(content.posterior, "prior", None)
     if isinstance(prior, CuspPrior):
@@ -36,29 +36,29 @@ def done(content: Content) -> list[tuple[str, str]]:
         lines.append(("Prior", _prior(prior, spike)))
     lines.append(("Method", _method(content)))
     lines.append(("Intervals", _intervals(content)))
-    if origin is not None and origin.settings:
-        text = ", ".join(f"{name} {value}" for name, value in origin.settings)
+    if provenance is not None and provenance.settings:
+        text = ", ".join(f"{name} {value}" for name, value in provenance.settings)
         lines.append(("Settings", f"{text}."))
-    made = versions() if origin is None or not origin.versions else origin.versions
+    made = versions() if provenance is None or not provenance.versions else provenance.versions
     lines.append(("Versions", ", ".join(f"{name} {number}" for name, number in made) + "."))
     return lines
 
 
 def _data(content: Content) -> str:
-    summary, origin = content.summary, content.origin
+    summary, provenance = content.summary, content.provenance
     size = f"{summary.n_rows} rows and {summary.n_columns} columns were analysed."
-    return f"{origin.data} {size}" if origin is not None and origin.data else size
+    return f"{provenance.data} {size}" if provenance is not None and provenance.data else size
 
 
-def _holes(content: Content) -> str:
-    holes = content.holes
-    if holes is None:
+def _missing(content: Content) -> str:
+    missing = content.missing
+    if missing is None:
         return "None among the rows that were analysed."
-    cells = holes.n_rows * content.summary.n_columns
-    noun = "column" if len(holes.by_column) == 1 else "columns"
+    cells = missing.n_rows * content.summary.n_columns
+    noun = "column" if len(missing.by_column) == 1 else "columns"
     return (
-        f"{holes.total} of {cells} values ({100 * holes.total / cells:.1f} %), in "
-        f"{len(holes.by_column)} {noun}. None was filled in and no row was dropped for them: "
+        f"{missing.total} of {cells} values ({100 * missing.total / cells:.1f} %), in "
+        f"{len(missing.by_column)} {noun}. None was filled in and no row was dropped for them: "
         "values are taken as missing at random."
     )
 
@@ -83,12 +83,12 @@ def _prior(prior: CuspPrior, spike: float | None) -> str:
 
 
 def _method(content: Content) -> str:
-    record = content.record
-    if record is None:
+    fit_info = content.fit_info
+    if fit_info is None:
         return "Not recorded."
-    tried = [entry.n_factors for entry in record.search]
-    ended = "converged" if record.converged else record.status
-    if record.method == "gibbs":
+    tried = [entry.n_factors for entry in fit_info.search]
+    ended = "converged" if fit_info.converged else fit_info.status
+    if fit_info.method == "gibbs":
         chains = content.posterior.n_chains
         noun = "chain" if chains == 1 else "chains"
         found = getattr(content.posterior, "diagnostics", None)
@@ -102,9 +102,10 @@ def _method(content: Content) -> str:
     number = "the number of factors given" if content.number_given else "no other number tried"
     if len(tried) > 1:
         number = f"numbers of factors from {min(tried)} to {max(tried)} tried and weighed"
-    bound = minus(f"{record.lower_bound:.2f}")
+    bound = minus(f"{fit_info.lower_bound:.2f}")
     return (
-        f"Variational inference, {number}; {ended} after {record.n_iter} cycles, evidence lower "
+        f"Variational inference, {number}; {ended} after {fit_info.n_iter} iterations, evidence "
+        f"lower "
         f"bound {bound}."
     )
 
@@ -122,13 +123,15 @@ def _intervals(content: Content) -> str:
 
 def citations(content: Content) -> list[str]:
     """How to cite."""
-    made: dict[str, Any] = dict(versions() if content.origin is None else content.origin.versions)
+    made: dict[str, Any] = dict(
+        versions() if content.provenance is None else content.provenance.versions
+    )
     return [text.format(version=made.get("cuspfa", dict(versions())["cuspfa"])) for text in CITED]
 
 
-def again(origin: Origin | None) -> list[tuple[str, str]]:
+def again(provenance: Provenance | None) -> list[tuple[str, str]]:
     """Command and Python to come to the same fit: kind and text."""
-    if origin is None:
+    if provenance is None:
         return []
-    kinds = (("Command", origin.command), ("Python", origin.python))
+    kinds = (("Command", provenance.command), ("Python", provenance.python))
     return [(kind, text) for kind, text in kinds if text]

@@ -76,14 +76,14 @@ def agreement(content: Content) -> str:
 
 def sureness(content: Content) -> tuple[str, str]:
     """How sure the number is: a short figure, and a sentence."""
-    record = content.record
-    if record is None or not record.search:
+    fit_info = content.fit_info
+    if fit_info is None or not fit_info.search:
         return "–", "How the number was found is not recorded."
     if content.number_given:
         return "given", "The number of factors was given, not found."
-    if len(record.search) == 1 and record.method != "gibbs":
+    if len(fit_info.search) == 1 and fit_info.method != "gibbs":
         return "–", "No other number of factors was tried."
-    weights = {entry.n_factors: entry.weight for entry in record.search}
+    weights = {entry.n_factors: entry.weight for entry in fit_info.search}
     own = weights.get(content.n_factors, math.nan)
     tried = f"{min(weights)} to {max(weights)} factors"
     others = sorted(
@@ -91,7 +91,7 @@ def sureness(content: Content) -> tuple[str, str]:
         reverse=True,
     )
     rest = ", ".join(f"{weight:.2f} for {k}" for weight, k in others[:3])
-    if record.method == "gibbs":
+    if fit_info.method == "gibbs":
         beside = f"; {rest}" if rest else ""
         return f"{own:.2f}", f"Posterior probability of this number{beside}."
     beside = f"; {rest}" if rest else "; all others below 0.01"
@@ -193,8 +193,8 @@ def left_over(content: Content) -> str:
 
 def cautions(content: Content) -> list[str]:
     """All that should be known before the result is used, most important first."""
-    origin = content.origin
-    told = [] if origin is None else list(origin.warnings)
+    provenance = content.provenance
+    told = [] if provenance is None else list(provenance.warnings)
     return [
         *told,
         *_about_fit(content),
@@ -205,11 +205,11 @@ def cautions(content: Content) -> list[str]:
 
 
 def _about_fit(content: Content) -> Iterator[str]:
-    record, fit, k = content.record, content.summary.fit, content.n_factors
-    if record is not None and not record.converged and not _told(content, "onverged"):
+    fit_info, fit, k = content.fit_info, content.summary.fit, content.n_factors
+    if fit_info is not None and not fit_info.converged and not _told(content, "onverged"):
         yield (
-            f"The fit did not converge: {record.status}. Its numbers may still change; fit again "
-            "with more cycles."
+            f"The fit did not converge: {fit_info.status}. Its numbers may still change; fit again "
+            "with more iterations."
         )
     n = content.summary.n_rows
     if n < FEW_ROWS or n < ROWS_A_FACTOR * k:
@@ -246,12 +246,18 @@ def _about_scores(content: Content) -> Iterator[str]:
 
 
 def _told(content: Content, word: str) -> bool:
-    return content.origin is not None and any(word in text for text in content.origin.warnings)
+    return content.provenance is not None and any(
+        word in text for text in content.provenance.warnings
+    )
 
 
 def _about_data(content: Content) -> Iterator[str]:
     drawn = isinstance(content.posterior, SampledPosterior)  # its draws are those of the fit
-    if content.holes is not None and not drawn and getattr(content.posterior, "rows", None) is None:
+    if (
+        content.missing is not None
+        and not drawn
+        and getattr(content.posterior, "rows", None) is None
+    ):
         yield (
             "The data had missing values, and a saved fit does not keep their rows: intervals here "
             "are made without them and are narrower than they should be. A report that is made "

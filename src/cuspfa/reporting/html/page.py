@@ -20,7 +20,7 @@ from cuspfa.reporting.html import methods_text, narrative
 from cuspfa.reporting.html.content import Axes, Content
 from cuspfa.reporting.html.figures import (
     communality_figure,
-    holes_figure,
+    missing_figure,
     patterns_figure,
     rules_figure,
     search_figure,
@@ -41,7 +41,7 @@ def render(content: Content, title: str | None = None) -> str:
     """The whole page."""
     page = _templates().get_template("report.html")
     style, script = _part("style.css"), _part("script.js")
-    record = content.record
+    fit_info = content.fit_info
     return page.render(
         title=title or "Factor analysis",
         content=content,
@@ -53,15 +53,15 @@ def render(content: Content, title: str | None = None) -> str:
         measures=narrative.measures(content),
         cautions=narrative.cautions(content),
         done=methods_text.done(content),
-        again=methods_text.again(content.origin),
+        again=methods_text.again(content.provenance),
         citations=methods_text.citations(content),
         rules=rules_figure(content.rules),
-        search=None if record is None else search_figure(record, content.n_factors),
+        search=None if fit_info is None else search_figure(fit_info, content.n_factors),
         shares=shares_figure(content),
         communality=communality_figure(content),
         trace=trace_figure(content),
-        holes=holes_figure(content.holes),
-        patterns=patterns_figure(content.holes),
+        missing=missing_figure(content.missing),
+        patterns=patterns_figure(content.missing),
         matrices=matrices(content),
         min_share=MIN_SHARE,
         style=Markup(style),
@@ -186,7 +186,7 @@ def _tables(content: Content) -> dict[str, list[list[Any]]]:
         "factors": factors,
         "rules": [["rule", "n_factors"], *([rule.name, rule.number] for rule in content.rules)],
     }
-    if content.record is not None:
+    if content.fit_info is not None:
         tables["search"] = [
             [
                 "n_factors",
@@ -195,7 +195,7 @@ def _tables(content: Content) -> dict[str, list[list[Any]]]:
                 "evidence_error",
                 "tied",
                 "weight",
-                "cycles",
+                "iterations",
                 "status",
             ],
             *(
@@ -209,7 +209,7 @@ def _tables(content: Content) -> dict[str, list[list[Any]]]:
                     entry.n_iter,
                     entry.status,
                 ]
-                for entry in content.record.search
+                for entry in content.fit_info.search
             ),
         ]
     if content.summary.fit is not None:

@@ -1,6 +1,6 @@
 """Figures of a posterior: each function takes one and returns the Axes it drew on.
 
-Needs matplotlib: `pip install 'cuspfa[app]'`. A figure is made without pyplot, so nothing is shown,
+Needs matplotlib: `pip install 'cuspfa[cli]'`. A figure is made without pyplot, so nothing is shown,
 kept open or changed globally: `axes.figure` is the figure, to display or to `savefig`. To draw on
 axes of your own, pass them as `ax`.
 """

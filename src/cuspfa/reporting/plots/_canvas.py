@@ -44,7 +44,7 @@ def panels(ax: Any, number: int, size: tuple[float, float], **grid: Any) -> list
     except ImportError as error:
         raise ImportError(
             "cuspfa.reporting.plots needs matplotlib, which is not installed. "
-            "Install it with pip install 'cuspfa[app]'."
+            "Install it with pip install 'cuspfa[cli]'."
         ) from error
     if ax is None:
         # Not by pyplot, which would keep the figure alive until it is told to close it.

@@ -103,7 +103,7 @@ def plot_forest(
             one.set_title("Loadings")
             say(one, "no factors")
         return axes[0] if single else together(axes)
-    loadings = posterior.solution.loadings
+    loadings = posterior.rotated_solution.loadings
     variables = _strongest(loadings, chosen, most)
     found = make_draws(posterior, draws, n_draws, random_state)
     interval = posterior.align(draws=found).table(prob, columns=variables)

@@ -66,7 +66,7 @@ def plot_loadings(posterior: Posterior, ax: Any = None) -> Axes:
     ['1', '2']
     """
     check_posterior(posterior)
-    loadings = posterior.solution.loadings
+    loadings = posterior.rotated_solution.loadings
     p, k = loadings.shape
     names = shown_names(posterior)
     width = 2.3 + room_for(names) + 0.42 * min(max(k, 3), 24)
@@ -141,14 +141,14 @@ def plot_correlation(posterior: Posterior, ax: Any = None) -> ManyAxes:
     ['sample', 'fitted', 'residual']
     """
     check_posterior(posterior)
-    loadings = posterior.solution.loadings
+    loadings = posterior.rotated_solution.loadings
     order, groups = grouped_order(loadings)
     thin = math.ceil(len(order) / WIDEST)
     shown, edges = order[::thin], _edges(groups[::thin])
     every = shown_names(posterior)
     names = [every[j] for j in shown]
     axes = panels(ax, 3, (11.6 + room_for(names), 5.2))
-    flat = posterior.standard_loadings  # on any axes, of uncorrelated factors
+    flat = posterior.standardized_loadings  # on any axes, of uncorrelated factors
     fitted, sample = _fitted(flat[shown]), posterior.sample_correlation
     for one, title in zip(axes, ("sample", "fitted", "residual"), strict=True):
         one.set_title(title)
@@ -158,9 +158,9 @@ def plot_correlation(posterior: Posterior, ax: Any = None) -> ManyAxes:
             say(one, "correlations of the data\nwere not kept")
     else:
         part = sample[np.ix_(shown, shown)]
-        misfit, limit = part - fitted, float(np.max(np.abs(part - fitted)))
+        check_assumptions, limit = part - fitted, float(np.max(np.abs(part - fitted)))
         drawn.insert(0, (axes[0], part, 1.0, "correlation"))
-        drawn.append((axes[2], misfit, limit or 1.0, _missed(sample, _fitted(flat))))
+        drawn.append((axes[2], check_assumptions, limit or 1.0, _missed(sample, _fitted(flat))))
     for number, (one, values, scale, label) in enumerate(drawn):
         step = _square(one, values, scale, names, edges, label)
         one.set_xlabel(_thinned(step * thin, len(order)))

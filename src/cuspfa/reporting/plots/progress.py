@@ -12,7 +12,7 @@ from cuspfa.diagnostics.mcmc import HIGHEST, r_hat_text
 from cuspfa.errors import InputError
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.draws import Draws
-from cuspfa.posterior.fit_info import FitRecord, SearchEntry
+from cuspfa.posterior.fit_info import FitInfo, SearchEntry
 from cuspfa.posterior.sampled import SampledPosterior
 from cuspfa.reporting.plots._canvas import (
     BLUE,
@@ -70,7 +70,7 @@ def plot_search(
     ('number of factors', 'factor')
     """
     check_posterior(posterior)
-    entries = _record(posterior).search
+    entries = _fit_info(posterior).search
     left, right = panels(ax, 2, (9.0, 4.2))
     if isinstance(posterior, SampledPosterior):
         _probabilities(left, entries, posterior.n_active)
@@ -84,13 +84,13 @@ def plot_search(
     return together([left, right])
 
 
-def _record(posterior: Posterior) -> FitRecord:
-    if posterior.record is None:
+def _fit_info(posterior: Posterior) -> FitInfo:
+    if posterior.fit_info is None:
         raise InputError(
             "posterior must have a record of its fit. Got one without: use model.posterior_ of a "
-            "fitted model, not one of its rivals."
+            "fitted model, not one of its alternatives."
         )
-    return posterior.record
+    return posterior.fit_info
 
 
 def _curves(ax: Axes, entries: list[SearchEntry], chosen: int) -> None:
@@ -162,8 +162,10 @@ def _curve(
 
 
 def _shares(ax: Axes, posterior: Posterior, draws: Draws) -> None:
-    middle = 100 * np.median(draws.variance_share, axis=0)[: posterior.n_shown(draws)]
-    lower, upper = (100 * end for end in posterior.interval("variance_share", draws=draws))
+    middle = 100 * np.median(draws.explained_variance_ratio, axis=0)[: posterior.n_shown(draws)]
+    lower, upper = (
+        100 * end for end in posterior.interval("explained_variance_ratio", draws=draws)
+    )
     at = np.arange(1, len(middle) + 1)
     ax.vlines(at, lower, upper, color=BLUE, lw=1.6)
     ax.plot(at, middle, "o", color=BLUE, ms=5)
@@ -184,7 +186,7 @@ def _shares(ax: Axes, posterior: Posterior, draws: Draws) -> None:
 
 
 def plot_trace(posterior: Posterior, ax: Any = None, *, log: bool = True) -> Axes:
-    """Draw the bound after each cycle of the run that was kept, or the chains of a sampler.
+    """Draw the bound after each iteration of the run that was kept, or the chains of a sampler.
 
     Chains are shown by the log-likelihood of their draws, the scores integrated out.
 
@@ -196,7 +198,7 @@ def plot_trace(posterior: Posterior, ax: Any = None, *, log: bool = True) -> Axe
         Where to draw; None makes a figure.
     log : bool, default=True
         How far the bound still was below its last value, on a logarithmic scale, where a straight
-        line is convergence at a steady rate; the last cycle itself is not on it. False for the
+        line is convergence at a steady rate; the last iteration itself is not on it. False for the
         bound as it is. Of no effect on chains.
 
     Returns
@@ -208,33 +210,33 @@ def plot_trace(posterior: Posterior, ax: Any = None, *, log: bool = True) -> Axe
     >>> from cuspfa import CuspFactorAnalysis, datasets, plots
     >>> X = datasets.simulate(200, 10, 2, random_state=1).X
     >>> plots.plot_trace(CuspFactorAnalysis().fit(X).posterior_).get_xlabel()
-    'cycle'
+    'iteration'
     """
     check_posterior(posterior)
     if not isinstance(log, (bool, np.bool_)):
         raise must_be("log", "True or False", log)
-    record = _record(posterior)
+    fit_info = _fit_info(posterior)
     (axes,) = panels(ax, 1, (5.6, 3.6))
     if isinstance(posterior, SampledPosterior):
         _chains(axes, posterior)
         return axes
-    trace = np.asarray(record.trace, dtype=float)
-    end = f"{record.n_iter} cycle{'s' if record.n_iter != 1 else ''}, {record.status.split(':')[0]}"
-    axes.set_title(f"Bound: {end}")
-    last = f"{record.lower_bound:,.2f}".replace("-", "−")
+    trace = np.asarray(fit_info.trace, dtype=float)
+    count = f"{fit_info.n_iter} iteration{'s' if fit_info.n_iter != 1 else ''}"
+    axes.set_title(f"Bound: {count}, {fit_info.status.split(':')[0]}")
+    last = f"{fit_info.lower_bound:,.2f}".replace("-", "−")
     values = trace[-1] - trace[:-1] if log and len(trace) else trace
-    cycles = np.arange(1, len(values) + 1)
+    iterations = np.arange(1, len(values) + 1)
     # A bound that has stopped to rise differs from its last value by rounding error of any sign.
     kept = values > 0 if log else np.isfinite(values)
     if not kept.any():
-        say(axes, f"bound {last}\nfrom the first cycle on")
+        say(axes, f"bound {last}\nfrom the first iteration on")
         return axes
-    axes.plot(cycles[kept], values[kept], "o-", color=BLUE, ms=3.5, lw=1.2)
+    axes.plot(iterations[kept], values[kept], "o-", color=BLUE, ms=3.5, lw=1.2)
     if log:
         axes.set_yscale("log")
     else:
         axes.ticklabel_format(axis="y", useOffset=False)
-    axes.set(xlabel="cycle", ylabel=f"nats below the last ({last})" if log else "bound (nats)")
+    axes.set(xlabel="iteration", ylabel=f"nats below the last ({last})" if log else "bound (nats)")
     axes.set_xlim(0.5 - 0.02 * len(trace), 0.5 + 1.02 * len(trace))
     count_ticks(axes.xaxis, len(trace))
     return axes

@@ -1,0 +1,504 @@
+"""What a table leaves in doubt: the program says what it took, or stops."""
+
+import csv
+import json
+import re
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from cuspfa import CuspFactorAnalysis, datasets
+from cuspfa.cli.app import run
+from cuspfa.data.screening.columns import choose
+from cuspfa.data.screening.missing_codes import codes_of, find_codes
+from cuspfa.data.tables import text
+from cuspfa.data.tables.cells import parse_missing
+from cuspfa.data.tables.reader import Reading, read_table
+from cuspfa.errors import DataError
+from cuspfa.io.posterior_format import load
+from cuspfa.reporting import summary
+
+
+@pytest.fixture(params=["pyarrow", "csv"])
+def read(tmp_path, request, monkeypatch):
+    """Both ways to read text: they must agree."""
+    if request.param == "csv":
+        monkeypatch.setattr(text, "optional", lambda module: None)
+
+    def from_text(content, **how):
+        path = tmp_path / "table.csv"
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return read_table(str(path), how=Reading(**how))
+
+    return from_text
+
+
+@pytest.fixture
+def cuspfa(capsys, monkeypatch, tmp_path):
+    """The program in this process: its exit code, standard output and standard error."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words):
+        capsys.readouterr()
+        code = run([str(word) for word in words])
+        done = capsys.readouterr()
+        assert "Traceback" not in done.err
+        return code, done.out, done.err
+
+    return call
+
+
+def answers(n=60, p=8, k=2, seed=1):
+    return datasets.simulate(n, p, k, random_state=seed).X.round(3)
+
+
+def write(path, names, rows):
+    with Path(path).open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        if names is not None:
+            writer.writerow(names)
+        writer.writerows(rows)
+    return Path(path)
+
+
+def numbers(table):
+    return [None if one.numbers is None else one.numbers.tolist() for one in table.columns]
+
+
+# --- thousands ---
+
+
+@pytest.mark.parametrize("sign", [",", "."])
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_thousands_are_not_read_as_decimals(read, sign, separator):
+    cells = ["871", f"1{sign}082", "93", f"-12{sign}400", "NA"]
+    content = f"size{separator}n\n" + "".join(f"{cell}{separator}1\n" for cell in cells)
+    said = {",": "comma", ".": "point"}[sign]
+    if sign == "," and separator == "\t":  # no decimal comma is clear there: left out as text
+        assert "thousands signs" in read(content).columns[0].why
+    else:
+        with pytest.raises(DataError, match=f"--decimal {said}") as caught:
+            read(content)
+        assert f"column 'size': does \"1{sign}082\" mean 1082" in str(caught.value)
+    told = read(content, decimal=sign)
+    np.testing.assert_equal(numbers(told)[0], [871, 1.082, 93, -12.4, np.nan])
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["1.082", "2.345", "3.456", "9.871"],  # three decimals throughout
+        ["1.082", "2", "3.456", "9.87"],  # zeros at the end are dropped
+        ["1.082", "2", "0.456", "9"],
+        ["1.082", "2345", "3.456", "9"],
+        ["871", "1.082", "93", "12"],  # once may be an accident
+        ["12.345", "1e3", "8.125", "7"],
+    ],
+)
+def test_decimals_are_not_taken_for_thousands(read, cells):
+    table = read("a;b\n" + "".join(f"{cell};1\n" for cell in cells))
+    assert numbers(table)[0] == [float(cell) for cell in cells]
+
+
+def test_a_sign_that_is_decimal_anywhere_is_decimal_everywhere(read):
+    table = read("a;b\n871;0,5\n1,082;2,25\n12,500;1\n")
+    assert numbers(table) == [[871, 1.082, 12.5], [0.5, 2.25, 1]]
+
+
+def test_what_the_cells_hold_is_said(read):
+    rows = [('"3,130"', "0.56%", '"1,234,567.5"'), ('"2,871"', "12 %", "12"), ("12", "7%", "3")]
+    table = read("a,b,c\n" + "".join(",".join(row) + "\n" for row in rows))
+    why = [one.why for one in table.columns]
+    assert why == [
+        "numbers with thousands signs (save them without)",
+        "numbers with per cent signs (save them without)",
+        "numbers with thousands signs (save them without)",
+    ]
+
+
+# --- the first row ---
+
+
+DECIMALS = "0.5,2.25,3\n1,0.75,2.5\n2.5,1,1.5\n"
+
+
+def test_a_header_of_numbers(read):
+    table = read("3,2,1\n" + DECIMALS)
+    assert table.names == ["3", "2", "1"]
+    assert table.n_rows == 3
+    assert "--no-header" in table.loud[0]
+    table = read("3,2,1\n" + DECIMALS, header=False)
+    assert table.names == ["x1", "x2", "x3"]
+    assert table.n_rows == 4
+    assert table.loud == []
+
+
+@pytest.mark.parametrize(
+    "first",
+    ["3,3,1", "3,2.5,1", "3,NA,1"],
+)
+def test_a_first_row_that_is_data(read, first):
+    table = read(f"{first}\n{DECIMALS}")
+    assert table.n_rows == 4
+    assert "--header" in table.loud[0]
+    assert read(f"{first}\n{DECIMALS}", header=True).n_rows == 3
+
+
+def test_a_header_that_counts_beyond_the_answers(read):
+    body = "1,2,5,4,3,1\n5,4,1,2,2,2\n2,1,3,5,4,4\n"
+    assert read("1,2,3,4,5,6\n" + body).n_rows == 3
+    assert read("6,5,4,3,2,1\n" + body).n_rows == 3
+    assert read("1,2,3,5,4,6\n" + body).n_rows == 4  # does not count
+    ranks = "2,1,4,3\n4,3,2,1\n1,4,3,2\n3,2,1,4\n"
+    assert read("1,2,3,4\n" + ranks).n_rows == 5  # ranks: no more than the columns hold
+
+
+def test_the_first_row_is_told_with_quiet_too(cuspfa):
+    write("bare.csv", None, answers().tolist())
+    code, out, err = cuspfa("fit", "bare.csv", "--quiet")
+    assert code == 0
+    assert len(out.splitlines()) == 1
+    assert "If it names the columns: --header" in " ".join(err.split())
+    code, _, err = cuspfa("fit", "bare.csv", "--quiet", "--no-header")
+    assert code == 0
+    assert "first row" not in err
+    code, out, _ = cuspfa("fit", "bare.csv", "--json", "--header")
+    assert json.loads(out)["n_rows"] == 59
+
+
+# --- codes for missing values ---
+
+
+def test_codes_are_found():
+    likert = [1, 2, 3, 4, 5] * 10
+    ages = list(range(18, 90))
+    for values, codes in [
+        (likert + [-99] * 2, {-99}),
+        (likert + [9] * 3, {9}),
+        (likert + [99, 98] * 2, {98, 99}),
+        (likert + [-9, -8] * 3, {-9, -8}),
+        (likert + [-99, 999] * 3, {-99, 999}),
+        (ages + [999] * 2, {999}),
+        ([0, 1] * 20 + [9] * 4, {9}),
+        ([0.5, 1.25, 7, 3.5] * 10 + [1e6] * 3, {1e6}),
+        ([*likert, -99], set()),  # once
+        (likert, set()),
+        ([3.0] * 10, set()),
+        ([1, 2] + [9] * 40, set()),  # most values: then it is no code
+    ]:
+        assert set(codes_of(np.array(values, dtype=float))) == codes, values
+    assert codes_of(np.full(5, np.nan)) == []
+
+
+HEAVY = {
+    "Poisson": lambda rng, n: rng.poisson(1.0, n),
+    "rare counts": lambda rng, n: rng.poisson(0.05, n),
+    "overdispersed counts": lambda rng, n: rng.negative_binomial(0.3, 0.1, n),
+    "sparse counts": lambda rng, n: rng.negative_binomial(0.02, 0.05, n),
+    "geometric": lambda rng, n: rng.geometric(0.4, n),
+    "Zipf": lambda rng, n: rng.zipf(2.0, n),
+    "Cauchy": lambda rng, n: rng.standard_cauchy(n).round(1),
+    "Cauchy, whole": lambda rng, n: rng.standard_cauchy(n).round(),
+    "t3": lambda rng, n: rng.standard_t(3, n).round(1),
+    "lognormal": lambda rng, n: np.exp(2 * rng.normal(size=n)).round(),
+    "income": lambda rng, n: np.exp(10 + rng.normal(size=n)).round(-3),
+    "hours up to 99": lambda rng, n: np.minimum(np.exp(3 + rng.normal(size=n)).round(), 99),
+    "counts up to 9": lambda rng, n: np.minimum(rng.poisson(3, n), 9),
+    "Likert": lambda rng, n: rng.integers(1, 6, n),
+    "rare yes": lambda rng, n: rng.random(n) < 0.02,
+}
+
+
+@pytest.mark.parametrize("kind", HEAVY)
+def test_heavy_tails_and_counts_have_no_codes(kind):
+    rng = np.random.default_rng(3)
+    alarms = 0
+    for n in (20, 60, 200, 1000):
+        for _ in range(60):
+            alarms += bool(codes_of(HEAVY[kind](rng, n).astype(float)))
+    assert alarms <= 1
+
+
+def test_codes_are_told_by_value_with_their_columns():
+    rows = np.tile(np.arange(1.0, 6.0), (12, 1)).T.repeat(3, axis=0)
+    rows[:2, :6] = -99
+    rows[4:6, 0] = 888
+    first, second = find_codes([f"q{j}" for j in range(12)], rows)
+    assert (first.value, first.count, len(first.columns)) == (-99, 12, 6)
+    told = first.told(aloud=True)
+    assert told.startswith("-99 occurs 12 times")
+    assert "q0, q1, q2, q3 and 2 more. If" in told
+    assert told.endswith("--missing -99")
+    assert "99" not in first.told(aloud=False)
+    assert second.value == 888
+
+
+def test_missing_makes_cells_missing(read):
+    content = "a,b,c,d\n" + "".join(
+        f"{a},{b},{c},{d}\n"
+        for a, b, c, d in [(1, -99, "yes", 2), (999, 2, "refused", 3), (-99.0, 3, "Refused", 4)]
+    )
+    table = read(content, missing=["-99,999", "refused"])
+    nan = np.nan
+    np.testing.assert_equal(numbers(table)[:2], [[1, nan, nan], [nan, 2, 3]])
+    assert [one.missing for one in table.columns] == [2, 1, 2, 0]
+    assert table.notes == ["--missing made 5 cells missing."]
+    assert table.loud == []
+    unused = read(content, missing=["77"])
+    assert unused.loud == ["--missing made no cells missing."]
+    assert unused.columns[2].why == "text"
+    assert parse_missing([" -9, ,x "]).numbers == (-9.0,)
+
+
+def test_missing_in_words_leaves_numbers_and_truth(read):
+    content = "a,b\n1,true\nrefused,false\n3,refused\n"
+    table = read(content, missing=["refused"])
+    np.testing.assert_equal(numbers(table), [[1, np.nan, 3], [1, 0, np.nan]])
+    assert "correct, or leave empty, 1 of 3 values" in read(content).columns[0].why
+
+
+def test_missing_in_parquet(tmp_path):
+    path = tmp_path / "table.parquet"
+    pa.parquet.write_table(pa.table({"a": [1, -99, 3], "b": ["1", "x", "-99"]}), path)
+    table = read_table(str(path), how=Reading(missing=["-99,x"]))
+    nan = np.nan
+    np.testing.assert_equal(numbers(table), [[1, nan, 3], [1, nan, nan]])
+
+
+def test_codes_are_warned_of_and_missing_takes_them(cuspfa):
+    rows = np.clip(answers(200).round() + 3, 1, 5)
+    rows[:4, 2] = rows[3:8, 5] = -99
+    path = write("coded.csv", list("abcdefgh"), rows.tolist())
+    for words, where in [([], 1), (["--quiet"], 2)]:
+        said = " ".join(cuspfa("fit", path, *words)[where].split())
+        assert "Warning: -99 occurs 9 times, far from all other values, in c, f." in said
+    code, out, err = cuspfa("fit", path, "--json")
+    assert code == 0
+    assert "-99" in err
+    assert "-99" not in out
+    assert "occurs 9 times" in json.loads(out)["warnings"][0]
+    for words in (["--missing", "-99,999"], ["--missing=-99"]):
+        code, out, err = cuspfa("fit", path, *words, "-o", "fit.cusp")
+        assert code == 0
+        assert "9 missing values in 8 of 200 rows" in " ".join(out.split())
+        assert "occurs" not in out
+    assert "5 rows" not in cuspfa("scores", "fit.cusp", path)[2]
+    assert "8 of 200 rows lack" in cuspfa("scores", "fit.cusp", path, "--missing", "-99")[2]
+    code, out, err = cuspfa("impute", "fit.cusp", path, "--missing", "-99")
+    assert code == 0
+    assert "-99" not in out
+    assert "9 missing values in 8 rows filled" in err
+
+
+# --- nothing of a cell in what is written ---
+
+
+def test_no_cell_is_in_json_or_in_a_saved_fit(cuspfa):
+    rows = [
+        [f"Person{i} Surname", f"19{i % 60 + 30}-01-02", 7351, *row, "x" if i else "4711"]
+        for i, row in enumerate(answers().tolist())
+    ]
+    path = write("people.csv", ["name", "born", "ward", *"abcdefgh", "rest"], rows)
+    code, out, err = cuspfa("fit", path, "--json", "-o", "fit.cusp")
+    assert code == 0
+    saved = Path("fit.cusp").read_bytes().decode("latin-1")
+    for cell in ("Person0", "Surname", "1930-01-02"):
+        assert cell not in out
+        assert cell not in saved
+    # Digits may stand inside of another number, of an interval or of the seconds it took.
+    for number in ("7351", "4711"):
+        assert not re.search(rf"(?<![\d.]){number}(?![\d.])", out)
+    for cell in ("Person0 Surname", "1930-01-02", "7351"):  # a person at the terminal may see it
+        assert cell in err
+    left = json.loads(out)["left_out"]["columns"]
+    assert left[:3] == [
+        {"name": "name", "reason": "text"},
+        {"name": "born", "reason": "dates or times"},
+        {"name": "ward", "reason": "constant"},
+    ]
+
+
+# --- encodings ---
+
+
+def test_windows_quotes_and_euro(read):
+    assert read("“a”,€\n1,2\n".encode("cp1252")).names == ["“a”", "€"]
+    table = read(b"a\x81,b\xe9\n1,2\n")  # 81 is nothing in Windows-1252
+    assert "Latin-1" in table.notes[0]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_without_a_mark(read, encoding):
+    with pytest.raises(DataError, match="UTF-16, without the mark. Save it as UTF-8"):
+        read("age,b\n1,2\n3,4\n".encode(encoding))
+
+
+# --- columns ---
+
+
+def test_a_large_number_with_little_noise_is_not_called_constant(read):
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([1e14 + rng.normal(size=20).round(), rng.normal(size=(20, 3))])
+    lines = ["big,a,b,c", *(",".join(map(repr, row)) for row in rows.tolist())]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (left,) = choose(read("\n".join(lines) + "\n")).left_out
+    assert left.reason == "varies too little for its size: subtract a constant first"
+
+
+# --- what is shown ---
+
+
+def test_factors_without_loadings_are_not_counted_as_found(cuspfa):
+    path = write("answers.csv", list("abcdefgh"), answers().tolist())
+    code, out, _ = cuspfa("fit", path, "--factors", "7", "--quiet")
+    assert code == 0
+    assert re.fullmatch(r"7 factors asked for, \d with loadings.*\n", out)
+
+
+def test_cycles_are_those_of_the_whole_search(cuspfa):
+    path = write("answers.csv", list("abcdefgh"), answers().tolist())
+    model = CuspFactorAnalysis(random_state=0).fit(answers())
+    total = sum(one.n_iter for one in model.search_)
+    assert total > model.n_iter_
+    out = cuspfa("fit", path)[1]
+    assert f"Converged after {total} iterations, {model.n_iter_} of them in the last run" in out
+
+
+def test_names_that_differ_at_the_end_are_told_apart(cuspfa):
+    names = [f"A rather long question about how people feel at work, number {j}" for j in range(8)]
+    out = cuspfa("fit", write("long.csv", names, answers().tolist()))[1]
+    block = out[out.index("Loadings") :].splitlines()[2:10]
+    assert len({line.split("…")[1].split("  ")[0] for line in block}) == 8
+
+
+def test_a_number_of_less_weight_is_told_with_quiet_too(cuspfa, monkeypatch):
+    monkeypatch.setattr(summary, "why_not_more", lambda posterior: "Because of this.")
+    path = write("answers.csv", list("abcdefgh"), answers().tolist())
+    assert cuspfa("fit", path)[1].count("Because of this.") == 1
+    _, out, err = cuspfa("fit", path, "--quiet")
+    assert len(out.splitlines()) == 1
+    assert err == "Because of this.\n"
+
+
+# --- what a saved fit holds ---
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_info_says_what_of_the_data_is_inside(cuspfa, wide):
+    rows = answers(12, 20) if wide else answers()
+    path = write("data.csv", [f"q{j}" for j in range(rows.shape[1])], rows.tolist())
+    said = "the rows of the data up to a rotation" if wide else "cross-products of the data"
+    assert cuspfa("fit", path, "-o", "fit.cusp")[0] == 0
+    assert said in " ".join(cuspfa("info", "fit.cusp")[1].split())
+    assert cuspfa("fit", path, "-o", "less.cusp", "--no-statistics")[0] == 0
+    code, out, _ = cuspfa("info", "less.cusp")
+    assert code == 0
+    assert said not in " ".join(out.split())
+    assert load("less.cusp").statistics is None
+    # The rows up to a rotation do tell the distances of the rows from each other.
+    if wide:
+        held, centred = load("fit.cusp").statistics.rows, rows - rows.mean(axis=0)
+        standard = centred / np.sqrt(np.mean(centred**2, axis=0))
+        gram = held.T @ held
+        np.testing.assert_allclose(gram / gram[0, 0] * 12, standard.T @ standard, atol=1e-6)
+
+
+def test_no_statistics_needs_a_file(cuspfa):
+    path = write("data.csv", list("abcdefgh"), answers().tolist())
+    code, _, err = cuspfa("fit", path, "--no-statistics")
+    assert code == 2
+    assert "give -o FILE too" in err
+
+
+# --- mistakes ---
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("fit a.csv b.csv", "'b.csv' is one word too many."),
+        ("fit a.csv -o", "-o needs a value behind it. See cuspfa fit --help."),
+        ("fit --colums x", "there is no option --colums. Did you mean --columns?"),
+        ("fit a.csv --colums=x", "there is no option --colums. Did you mean --columns?"),
+        ("fit a.csv -x", "there is no option -x."),
+        ("fit a.csv --missing -9 b", "'b' is one word too many."),
+        ("scores", "FIT is missing. See cuspfa scores --help."),
+        ("plot a search", "-o is missing."),
+        ("scors a", "there is no command 'scors'. Did you mean scores?"),
+        ("zzz", "there is no command 'zzz'. There are fit, scores,"),
+        ("fit a.csv --seed 1 --seed 2", "--seed is given twice."),
+    ],
+)
+def test_mistakes_in_our_words(cuspfa, words, message):
+    code, out, err = cuspfa(*words.split())
+    assert code == 2
+    assert out == ""
+    assert err.startswith(f"cuspfa: {message}")
+    assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("words", [["--columns", "nobody"], ["--exclude", "z"], ["--factors", "9"]])
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_what_is_wrong_is_told_before_the_cells_are_read(cuspfa, monkeypatch, words, kind):
+    write("data.csv", list("abcdefgh"), answers().tolist())
+    table = pa.table(dict(zip("abcdefgh", answers().T, strict=True)))
+    pa.parquet.write_table(table, "data.parquet")
+
+    def fail(*_):
+        raise AssertionError
+
+    monkeypatch.setattr("cuspfa.data.tables.reader.read_columns", fail)
+    monkeypatch.setattr("cuspfa.data.tables.reader.column_of_arrow", fail)
+    code, _, err = cuspfa("fit", f"data.{kind}", *words)
+    assert code == 2
+    assert words[0] in err
+
+
+def test_sentences_fit_a_narrow_terminal(cuspfa, monkeypatch):
+    path = write("data.csv", list("abcdefgh"), answers().tolist())
+    assert cuspfa("fit", path, "-o", "fit.cusp", "--quiet")[0] == 0
+    monkeypatch.setenv("COLUMNS", "40")
+    lines = cuspfa("info", "fit.cusp")[1].splitlines()
+    inside = next(place for place, line in enumerate(lines) if line.startswith("Inside:"))
+    sentences = lines[inside : lines.index("", inside)]
+    assert len(sentences) > 1
+    assert max(map(len, sentences)) <= 40
+
+
+# --- a table for a paper ---
+
+
+def test_a_table_of_loadings(cuspfa):
+    path = write("data.csv", list("abcdefgh"), answers().tolist())
+    code, out, _ = cuspfa("fit", path, "--loadings", "table.csv", "--factors", "2")
+    assert code == 0
+    assert "Written to table.csv" in out
+    head, *lines = csv.reader(Path("table.csv").read_text(encoding="utf-8").splitlines())
+    assert head[:4] == ["variable", "factor1", "factor1_lower", "factor1_upper"]
+    assert head[-3:] == ["communality", "communality_lower", "communality_upper"]
+    assert [line[0] for line in lines] == list("abcdefgh")
+    values = np.array([line[1:] for line in lines], dtype=float)
+    model = CuspFactorAnalysis(n_factors=2, random_state=0).fit(answers())
+    np.testing.assert_allclose(values[:, [0, 3]], model.loadings_, atol=1e-6)
+    draws = model.posterior_.draw(1000, random_state=0)
+    lower, upper = model.posterior_.interval("communality", draws=draws)
+    np.testing.assert_allclose(values[:, 7:], np.column_stack([lower, upper]), atol=1e-6)
+    table = model.posterior_.align(draws=draws).table()
+    np.testing.assert_allclose(values[:, [1, 4]], table.lower, atol=1e-6)
+    np.testing.assert_allclose(values[:, [2, 5]], table.upper, atol=1e-6)
+    assert np.all((values[:, 1] < values[:, 0]) & (values[:, 0] < values[:, 2]))
+    for words, message in [
+        (["--loadings", "table.xlsx"], "ends in .csv or .tsv"),
+        (["--loadings", "data.csv"], "would be lost"),
+        (["--loadings", "x.csv", "-o", "x.csv"], "must be two files"),
+        (["--loadings", "no/x.csv"], "there is no directory"),
+    ]:
+        code, _, err = cuspfa("fit", path, *words)
+        assert code == 2
+        assert message in err

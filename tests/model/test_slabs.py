@@ -1,0 +1,191 @@
+"""Slabs and the scale-rotation step: closed forms against numerical optimisation."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.optimize import minimize, minimize_scalar
+
+import bridge
+from cuspfa import CuspFactorAnalysis
+from cuspfa.datasets import simulate
+from cuspfa.errors import CuspWarning, InputError
+from cuspfa.inference.variational import steps
+from cuspfa.inference.variational.elbo import lower_bound
+from cuspfa.inference.variational.init import draw_start
+from cuspfa.inference.variational.px_step import px_step
+from cuspfa.inference.variational.run import ITERATION
+from cuspfa.model.prior import CuspPrior
+from cuspfa.model.slabs import EmpiricalBayesSlab, GaussianSlab, InverseGammaSlab
+
+SLABS = {
+    "gaussian": GaussianSlab(0.7),
+    "inverse gamma": InverseGammaSlab(1.3, 0.4),
+    "pooled": InverseGammaSlab(2.0, 0.5, pooled=True),
+    "learned": EmpiricalBayesSlab(),
+    "common": EmpiricalBayesSlab(shared=True),
+}
+SHAPES = [(40, 8), (6, 15), (9, 9), (400, 5)]
+
+
+@pytest.mark.parametrize("slab", SLABS.values(), ids=SLABS)
+def test_precision_is_the_slope_of_the_density(slab):
+    squared_norm, step = np.array([0.3, 2.0, 7.0]), 1e-5
+    for h in range(3):
+        move = step * np.eye(3)[h]
+        up, down = (np.sum(slab.log_density(squared_norm + s * move, 6)) for s in (1, -1))
+        assert slab.precision(squared_norm, 6)[h] == pytest.approx(
+            -2 * (up - down) / (2 * step), rel=1e-6
+        )
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("name", ["gaussian", "inverse gamma", "learned"])
+def test_stretch_maximises_its_objective(name, shape):
+    slab, (n, p) = SLABS[name], shape
+    for eigenvalue in (1e-6, 0.5, 30.0, 1e5):
+        x = slab.px_scale(np.array([eigenvalue]), n, p)[0]
+
+        def loss(log_x, slab=slab, eigenvalue=eigenvalue):
+            x = np.exp(log_x)
+            density = slab.log_density(np.array([eigenvalue / x]), p)[0]
+            return -(0.5 * (n - p) * log_x - 0.5 * x + density)
+
+        best = minimize_scalar(loss, bracket=(np.log(x) - 1, np.log(x) + 1), tol=1e-12)
+        assert loss(np.log(x)) <= best.fun + 1e-9 * abs(best.fun)
+        assert loss(np.log(1.05 * x)) > loss(np.log(x))
+        assert loss(np.log(0.95 * x)) > loss(np.log(x))
+
+
+def test_a_common_variance_stretches_to_n_on_average():
+    eigenvalues = np.array([50.0, 8.0, 0.3])
+    for n, p in SHAPES:
+        x = EmpiricalBayesSlab(shared=True).px_scale(eigenvalues, n, p)
+        assert x.sum() == pytest.approx(3 * n, rel=1e-9)
+        variance = np.mean(eigenvalues / x) / p
+        assert_allclose(x**2 - (n - p) * x, eigenvalues / variance, rtol=1e-6)
+
+
+def state_after(slab, shape, k=3, iterations=2):
+    n, p = shape
+    rng = np.random.default_rng(7)
+    y = rng.normal(size=(n, k)) @ rng.normal(size=(k, p)) + rng.normal(size=(n, p))
+    source, prior = bridge.source_of(y), CuspPrior(slab=slab, spike=None, noise_rate=0.3)
+    state = draw_start(source, prior, p + 1, rng, n_factors=k)
+    for _ in range(iterations):
+        for step in ITERATION:
+            if step is not px_step:
+                state = step(state, source, prior)
+    return state, source, prior
+
+
+def rotated(state, matrix):
+    log_det = float(np.linalg.slogdet(matrix)[1])
+    return state._replace(
+        loadings=state.loadings.rotated(np.linalg.inv(matrix), log_det),
+        scores=state.scores.rotated(matrix, log_det),
+    )
+
+
+@pytest.mark.parametrize("shape", SHAPES[:3], ids=str)
+@pytest.mark.parametrize("slab", SLABS.values(), ids=SLABS)
+def test_no_other_scale_or_rotation_is_better(slab, shape):
+    state, source, prior = state_after(slab, shape)
+    expanded = px_step(state, source, prior)
+
+    def loss(flat):
+        matrix = np.eye(3) + flat.reshape(3, 3)
+        if np.linalg.det(matrix) <= 1e-6:
+            return np.inf
+        return -lower_bound(rotated(expanded, matrix), source, prior).total
+
+    here = loss(np.zeros(9))
+    assert -here > lower_bound(state, source, prior).total  # it was worth it
+    rng = np.random.default_rng(8)
+    for _ in range(20):
+        direction = rng.normal(size=9)
+        slope = (loss(1e-5 * direction) - loss(-1e-5 * direction)) / 2e-5
+        beside = (loss(0.05 * direction + 1e-5 * direction) - loss(0.05 * direction)) / 1e-5
+        assert abs(slope) < 1e-3 * max(1.0, abs(beside))
+        assert loss(0.05 * direction) >= here - 1e-9 * abs(here)
+    # A global maximum over all invertible R, not only a stationary point.
+    for _ in range(3):
+        start = 0.5 * rng.normal(size=9)
+        found = minimize(loss, start, method="Nelder-Mead", options={"maxiter": 4000})
+        assert found.fun >= here - 1e-6 * abs(here)
+
+
+@pytest.mark.parametrize("slab", SLABS.values(), ids=SLABS)
+def test_the_likelihood_does_not_see_the_step(slab):
+    state, source, prior = state_after(slab, (40, 8))
+    before, after = (lower_bound(s, source, prior) for s in (state, px_step(state, source, prior)))
+    assert after.likelihood == pytest.approx(before.likelihood, rel=1e-10)
+    assert after.noise == before.noise
+
+
+def test_pooled_slab_learns_its_parameters():
+    slab, p = SLABS["pooled"], 30
+    squared_norm = np.array([3.0, 4.0, 3.5, 12.0])
+    learned = slab
+    for _ in range(60):
+        learned = learned.update_hyperparameters(squared_norm, p)
+
+    def loss(logs):
+        at = InverseGammaSlab(*np.exp(logs), pooled=True)
+        return -float(np.sum(at.log_density(squared_norm, p))) - at.log_hyperprior()
+
+    best = minimize(loss, [0.0, 0.0], method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12})
+    assert loss(np.log([learned.shape, learned.rate])) == pytest.approx(best.fun, abs=1e-8)
+    assert_allclose([learned.shape, learned.rate], np.exp(best.x), rtol=1e-3)
+    # Alike factors share a variance, unlike ones do not.
+    alike, unlike = slab, slab
+    for _ in range(100):
+        alike = alike.update_hyperparameters(np.full(8, 5.0), p)
+        unlike = unlike.update_hyperparameters(np.geomspace(0.1, 50.0, 8), p)
+    assert alike.shape > 30 * unlike.shape
+    assert InverseGammaSlab(2.0, 0.5).update_hyperparameters(squared_norm, p) == InverseGammaSlab(
+        2.0, 0.5
+    )
+
+
+@pytest.mark.long
+def test_hyperprior_is_a_density():
+    u, w = np.meshgrid(np.linspace(-6, 8, 500), np.linspace(-16, 16, 900), indexing="ij")
+    values = np.array(
+        [
+            InverseGammaSlab(a, b, pooled=True).log_hyperprior()
+            for a, b in zip(np.exp(u).ravel(), np.exp(w).ravel(), strict=True)
+        ]
+    )
+    cell = (u[1, 0] - u[0, 0]) * (w[0, 1] - w[0, 0])
+    assert np.sum(np.exp(values)) * cell == pytest.approx(1.0, abs=0.01)
+
+
+def test_bad_slabs():
+    for make in (
+        lambda: InverseGammaSlab(shape=0),
+        lambda: InverseGammaSlab(rate=-1),
+        lambda: InverseGammaSlab(pooled="yes"),
+        lambda: EmpiricalBayesSlab(shared=1),
+        lambda: GaussianSlab("1"),
+    ):
+        with pytest.raises(InputError, match="slab "):
+            make()
+
+
+def test_expansion_waits_until_labels_are_certain():
+    state, source, _ = state_after(GaussianSlab(1.0), (40, 8))
+    prior = CuspPrior(slab=GaussianSlab(1.0), spike=1e-6)
+    doubtful = state._replace(labels=state.labels._replace(active=np.array([1.0, 1.0, 0.9])))
+    assert px_step(doubtful, source, prior) is doubtful
+    assert steps.step_slab(state, source, prior).slab == GaussianSlab(1.0)
+
+
+def test_a_plugged_in_variance_survives_a_dying_factor():
+    """A surplus factor's energy sinks towards zero, where its density and entropy both diverge."""
+    y = simulate(100, 20, 5, random_state=1).X
+    model = CuspFactorAnalysis(prior=CuspPrior(slab=EmpiricalBayesSlab())).fit(y)
+    assert model.n_factors_ == 5
+    assert all(np.isfinite(entry.lower_bound) for entry in model.search_)
+    with pytest.warns(CuspWarning, match="4 of them have no loadings"):
+        surplus = CuspFactorAnalysis(n_factors=9, prior=CuspPrior(slab=EmpiricalBayesSlab())).fit(y)
+    assert np.all(np.isfinite(surplus.get_covariance()))
