@@ -25,7 +25,7 @@ from cuspfa.errors import CuspWarning
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from robustness.entry_points import PATIENCE, SHARES, BatteryError, check
+from robustness.entry_points import PATIENCE, SHARES, RobustnessError, check
 from robustness.tables import random_recipe
 
 CASES = int(os.environ.get("CUSPFA_CASES", "12000"))
@@ -42,7 +42,7 @@ def one(number: int) -> tuple[str, str, float]:
     began = time.process_time()
     try:
         answer = check(door, recipe)
-    except BatteryError as error:
+    except RobustnessError as error:
         answer = f"WRONG: {error}"
     return door, answer, time.process_time() - began
 

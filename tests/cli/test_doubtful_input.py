@@ -246,7 +246,7 @@ def test_missing_makes_cells_missing(read):
     table = read(content, missing=["-99,999", "refused"])
     nan = np.nan
     np.testing.assert_equal(numbers(table)[:2], [[1, nan, nan], [nan, 2, 3]])
-    assert [one.missing for one in table.columns] == [2, 1, 2, 0]
+    assert [one.n_missing for one in table.columns] == [2, 1, 2, 0]
     assert table.notes == ["--missing made 5 cells missing."]
     assert table.loud == []
     unused = read(content, missing=["77"])

@@ -689,7 +689,7 @@ def test_text_is_a_path():
         ({"method": Variational(max_factors=-1)}, r"'max_factors' .* \[0, inf\) or None. Got -1"),
         ({"method": Variational(max_factors=True)}, "'max_factors' .* must not be True or False"),
         ({"method": Variational(init="best")}, "'init' .* among .* Got 'best'"),
-        ({"method": Variational(criterion="bic")}, "'score' .* among .* Got 'bic'"),
+        ({"method": Variational(criterion="bic")}, "'criterion' .* among .* Got 'bic'"),
         ({"method": Variational(mean="zero")}, "'mean' .* among .* Got 'zero'"),
         ({"method": Variational(callback=3)}, "'callback' .* must be a callable or None. Got 3"),
     ],

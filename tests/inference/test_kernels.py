@@ -144,7 +144,7 @@ def test_the_scale_rotation_move_leaves_loadings_and_scores_as_they_are(n, p):
     before = many_from_prior(HEAVY, n, p, 3, rng)
     columns, second, scales = many_from_prior(HEAVY, n, p, 3, rng)
     for wrong in (0.0, 1.0):
-        root, after, moved = module.turn(columns, second, scales, n + wrong, p, rng)
+        root, after, moved = module.scale_rotation_move(columns, second, scales, n + wrong, p, rng)
         inverse = np.linalg.inv(root)
         turned = inverse.transpose(0, 2, 1) @ columns @ inverse
         assert_allclose(after, root @ second @ root.transpose(0, 2, 1), rtol=1e-6, atol=1e-9)

@@ -48,7 +48,7 @@ class InverseGamma:
 class Learned:
     """lambda_jh ~ N(0, theta_h), theta_h a parameter: one per column, or one for all."""
 
-    common: bool = False
+    shared: bool = False
 
 
 @dataclass(frozen=True)

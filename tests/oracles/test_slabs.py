@@ -19,7 +19,7 @@ SLABS = {
     "gaussian": slabs.Gaussian(1.3),
     "inverse-gamma": INVERSE_GAMMA,
     "learned": slabs.Learned(),
-    "learned-common": slabs.Learned(common=True),
+    "learned-common": slabs.Learned(shared=True),
     "pooled": slabs.PooledInverseGamma(3.0, 0.5),
     "pooled-in-turn": slabs.PooledInverseGamma(3.0, 0.5, joint=False),
 }

@@ -43,7 +43,7 @@ PATIENCE = 60
 """Seconds after which a case of at most 50 × 50 numbers counts as hung."""
 
 
-class BatteryError(AssertionError):
+class RobustnessError(AssertionError):
     """Neither a right result nor a documented error."""
 
 
@@ -52,7 +52,7 @@ class Hung(BaseException):
 
 
 def check(door: str, recipe: Recipe) -> str:
-    """Go through a door; "right" or the name of the documented error, else a BatteryError."""
+    """Go through a door; "right" or the name of the documented error, else a RobustnessError."""
     table, rows = wrapped(recipe), plain(recipe)
     before = copied(table)
     random_before = _global_random()
@@ -66,28 +66,28 @@ def check(door: str, recipe: Recipe) -> str:
                 answer = type(error).__name__
                 _check_message(error)
     except Hung:
-        raise BatteryError(f"{door} hangs on {recipe}") from None
+        raise RobustnessError(f"{door} hangs on {recipe}") from None
     except Exception as error:
         where = traceback.format_exc(limit=-4)
-        raise BatteryError(
+        raise RobustnessError(
             f"{door} on {recipe}: {type(error).__name__}: {error}\n{where}"
         ) from error
     foreign = [str(w.message) + f" ({w.filename}:{w.lineno})" for w in said if not _ours(w)]
     if foreign:
-        raise BatteryError(f"{door} on {recipe} warns in words not its own: {foreign[:2]}")
+        raise RobustnessError(f"{door} on {recipe} warns in words not its own: {foreign[:2]}")
     if len(said) > MOST_WARNINGS:
-        raise BatteryError(
+        raise RobustnessError(
             f"{door} on {recipe}: {len(said)} warnings: {[str(w.message)[:60] for w in said]}"
         )
     if not same(table, before):
-        raise BatteryError(f"{door} changed its input, {recipe}")
+        raise RobustnessError(f"{door} changed its input, {recipe}")
     if _global_random() != random_before:
-        raise BatteryError(f"{door} touched NumPy's global random numbers, {recipe}")
+        raise RobustnessError(f"{door} touched NumPy's global random numbers, {recipe}")
     too_far_apart = door == "settings" and recipe.spread > 10
     if answer != "right" and door in TAKES_ANY_GOOD and is_good(recipe, rows) and not too_far_apart:
-        raise BatteryError(f"{door} refused good data, {recipe}: {answer}")
+        raise RobustnessError(f"{door} refused good data, {recipe}: {answer}")
     if answer == "right" and door in TAKES_ANY_GOOD and is_good(recipe, rows) is False:
-        raise BatteryError(f"{door} took data that cannot be analysed, {recipe}")
+        raise RobustnessError(f"{door} took data that cannot be analysed, {recipe}")
     return answer
 
 
@@ -467,9 +467,9 @@ def entry_plots(table, rows, recipe):
 
 
 ENTRY_POINTS = {
-    name.removeprefix("door_"): function
+    name.removeprefix("entry_"): function
     for name, function in list(globals().items())
-    if name.startswith("door_")
+    if name.startswith("entry_") and callable(function)
 }
 TAKES_ANY_GOOD = ("estimator", "settings", "results", "files")
 SHARES = {
@@ -480,4 +480,4 @@ SHARES = {
     **dict.fromkeys(("settings", "results", "new_rows", "program"), 4),
     "estimator": 8,
 }
-"""How often each door is tried."""
+"""How often each entry point is tried."""

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 
 from cuspfa.errors import CuspError, CuspWarning
 from robustness import entry_points
-from robustness.entry_points import ENTRY_POINTS, BatteryError, check
+from robustness.entry_points import ENTRY_POINTS, RobustnessError, check
 from robustness.tables import WRAPPINGS, Recipe, is_good, plain, recipes
 
 SLOW = ("plots", "report")
@@ -91,7 +91,7 @@ FOUND = {
 
 
 @pytest.mark.parametrize("name", FOUND)
-def test_found_by_the_battery(name):
+def test_found_by_random_tables(name):
     check(*FOUND[name])
 
 
@@ -116,7 +116,7 @@ def test_found_by_the_battery(name):
 def test_oracle_sees_what_is_wrong(door, message, monkeypatch):
     np.random.rand()  # noqa: NPY002 - so that one more number changes no other than the place
     monkeypatch.setitem(ENTRY_POINTS, "estimator", door)
-    with pytest.raises(BatteryError, match=message):
+    with pytest.raises(RobustnessError, match=message):
         check("estimator", Recipe())
 
 
@@ -131,5 +131,5 @@ def test_oracle_sees_what_hangs(monkeypatch):
 
     monkeypatch.setitem(ENTRY_POINTS, "estimator", hang)
     monkeypatch.setattr(entry_points, "PATIENCE", 0.2)
-    with pytest.raises(BatteryError, match="hangs"):
+    with pytest.raises(RobustnessError, match="hangs"):
         check("estimator", Recipe())

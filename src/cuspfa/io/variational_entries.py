@@ -105,8 +105,9 @@ def _check_shared(posterior: VariationalPosterior, rival: VariationalPosterior) 
     )
     if not same:
         raise InputError(
-            "This posterior cannot be saved: its alternatives must be of the same data and prior, and "
-            "have none themselves. Save it without them: dataclasses.replace(posterior, alternatives=())."
+            "This posterior cannot be saved: its alternatives must be of the same data and prior, "
+            "and have none themselves. Save it without them: "
+            "dataclasses.replace(posterior, alternatives=())."
         )
 
 

@@ -141,13 +141,13 @@ def test_excel_may_say_its_separator(read):
 def test_text_with_separators_quotes_and_line_breaks(read):
     table = read('a,t,b\n1,"x, ""y""\nz",2\n3,"",4\n')
     assert numbers(table) == [[1, 3], None, [2, 4]]
-    assert table.columns[1].missing == 1
+    assert table.columns[1].n_missing == 1
 
 
 def test_holes(read):
     words = ["", "NA", "na", "N/A", "NaN", "nan", "NULL", "null", ".", "-", " NA ", "#N/A"]
     table = read("a,b\n" + "".join(f"{word},1\n" for word in words) + "inf,1\n-Infinity,1\n5,1\n")
-    assert table.columns[0].missing == len(words)
+    assert table.columns[0].n_missing == len(words)
     assert numbers(table)[0][-1] == 5
 
 
@@ -368,7 +368,7 @@ def test_rows_with_holes_are_kept(read):
     assert chosen.rows.shape == (40, 5)
     assert np.isnan(chosen.rows[:5, 3]).all()
     assert chosen.n_lacking == 13
-    assert chosen.missing == {"d": 5, "e": 10}
+    assert chosen.n_missing == {"d": 5, "e": 10}
 
 
 def test_a_column_with_hardly_a_value_is_left_out(read):

@@ -62,7 +62,7 @@ def ticking(monkeypatch):
     ("data", "settings"),
     [
         (X, {}),
-        (X, {"score": "collapsed"}),
+        (X, {"criterion": "collapsed"}),
         (X, {"init": "random", "n_init": 4}),
         (X, {"n_factors": 3}),
         (X, {"n_factors": 0}),
