@@ -191,7 +191,7 @@ def entry_settings(table, rows, recipe):
         "standardize": bool(rng.random() < 0.5),
         "rotation": rng.choice([None, "varimax", "oblimin", "promax", "geomin"]),
         "method": Variational(
-            score=str(rng.choice(["evidence", "collapsed", "bound"])),
+            criterion=str(rng.choice(["evidence", "collapsed", "bound"])),
             init=str(rng.choice(["spectral", "random"])),
             n_init=2,
         ),

@@ -189,6 +189,10 @@ def is_good(recipe: Recipe, rows: np.ndarray) -> bool | None:
     if n < 2 or p < 1 or np.isinf(rows).any():
         return False
     missing = np.isnan(rows)
+    if not missing.all():  # rows without any value are left out of a fit
+        rows, missing = rows[~missing.all(axis=1)], missing[~missing.all(axis=1)]
+        if len(rows) < 2:
+            return False
     if missing.all(axis=0).any() or (missing.any() and recipe.wrapping in SPARSE):
         return False
     with np.errstate(all="ignore"):

@@ -107,3 +107,9 @@ def test_the_program(
     said = " ".join(capsys.readouterr().err.split())
     assert f"looks like a correlation matrix of {len(matrix)} variables" in said
     assert "Moments.from_correlation(matrix, n=...)" in said
+
+
+def test_rows_far_from_zero_are_no_covariance_matrix():
+    rows = 1e9 + np.random.default_rng(0).standard_normal((3, 3))
+    assert kind_of_matrix(rows) is None
+    assert CuspFactorAnalysis().fit(rows).n_factors_ >= 0

@@ -14,6 +14,8 @@ FEWEST, LARGEST = 3, 3000
 """Columns from which on a symmetric table is no accident, and up to which it is looked for."""
 ROUNDED = 0.0051
 """What printed correlations may be off by: half of the second decimal."""
+VARIES = 10.0
+"""A matrix is recognised only if its entries differ by so many times what two may differ by."""
 EQUAL = 1e-6
 """What two entries of a covariance matrix may differ by, on the scale of correlations."""
 
@@ -41,7 +43,9 @@ def kind_of_matrix(rows: Any) -> str | None:
         near, kind = ROUNDED, "correlation"
     else:
         near, kind = EQUAL, "covariance"
-    fits = apart.max() <= near and np.abs(scaled).max() <= 1.0 + near
+    # Rows far from zero that hardly vary are symmetric up to their own variation.
+    varies = np.ptp(scaled) > VARIES * near
+    fits = apart.max() <= near and np.abs(scaled).max() <= 1.0 + near and varies
     return kind if fits else None
 
 
