@@ -26,7 +26,7 @@ from cuspfa.cli import progress as progress_module
 from cuspfa.cli import terminal
 from cuspfa.cli.app import run
 from cuspfa.errors import CuspWarning
-from cuspfa.inference.variational.search import Progress
+from cuspfa.inference.variational.progress import Progress
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = "from cuspfa.cli import main; main()"

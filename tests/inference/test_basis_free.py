@@ -11,8 +11,10 @@ from cuspfa import CuspFactorAnalysis, CuspPrior, EmpiricalBayesSlab, GaussianSl
 from cuspfa._utils.linalg import polar_factor, rotated_rows, symmetric_root
 from cuspfa.inference.updates import Loadings
 from cuspfa.inference.variational.collapsed_bound import Evidence
+from cuspfa.inference.variational.progress import Point
 from cuspfa.inference.variational.run import Status
-from cuspfa.inference.variational.search import Point, Search
+from cuspfa.inference.variational.search import Search
+from cuspfa.inference.variational.search_settings import SearchSettings
 from cuspfa.inference.variational.settings import _weights
 
 pytestmark = pytest.mark.filterwarnings("ignore::cuspfa.errors.CuspWarning")
@@ -181,7 +183,7 @@ def search_with(evidences, bounds=None, tol=0.05):
             self.total = (bounds or {}).get(k, -float(k))
 
     search = Search.__new__(Search)
-    search.tol = tol
+    search.tol, search.settings = tol, SearchSettings()
     search.evidence_by_k = {k: Evidence(*found) for k, found in evidences.items()}
     numbers = set(evidences) | set(bounds or {})
     search.best_by_k = {k: Here(k) for k in numbers}

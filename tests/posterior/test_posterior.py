@@ -22,7 +22,7 @@ from cuspfa import (
 )
 from cuspfa.diagnostics.fit_measures import predictive_p
 from cuspfa.errors import CuspWarning, InputError
-from cuspfa.inference.variational.search import PARSIMONY
+from cuspfa.inference.variational.search_settings import SearchSettings
 from cuspfa.posterior import base
 from cuspfa.posterior.fit_info import SearchEntry
 from cuspfa.reporting.summary import ODDS, headline
@@ -307,7 +307,7 @@ def test_a_number_of_less_weight_is_explained():
     for usual in (with_weights(k1=0.1, k2=0.9), with_weights(k2=1.0), with_weights(k3=1.0)):
         assert usual.summary(n_draws=20).remark == ""
     assert replace(POSTERIOR, fit_info=None).summary(n_draws=20).remark == ""
-    assert np.exp(PARSIMONY) == pytest.approx(ODDS, abs=0.5)
+    assert np.exp(SearchSettings.parsimony) == pytest.approx(ODDS, abs=0.5)
 
 
 def test_numbers_that_cannot_be_told_apart_are_named():

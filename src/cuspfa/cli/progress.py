@@ -17,15 +17,15 @@ from cuspfa.cli.console import Terminal
 from cuspfa.data.out_of_core.stream import Progress as Read
 from cuspfa.estimator.fit_warnings import MUCH, rounded
 from cuspfa.inference.gibbs.chain import GibbsProgress
-from cuspfa.inference.variational.search import LARGE
-from cuspfa.inference.variational.search import Progress as At
+from cuspfa.inference.variational.progress import Progress as At
+from cuspfa.inference.variational.search_settings import SearchSettings
 
 FIRST = 10.0
 """Seconds of work before a log hears of it; most fits are done by then."""
 HINT = (
-    f"The bound still rises above {LARGE} factors: there may be no small number of them. "
-    "--max-factors and --max-time limit the search; logarithms of counts, differences of series "
-    "that wander, or fewer columns may need fewer."
+    f"The bound still rises above {SearchSettings.large} factors: there may be no small number of "
+    "them. --max-factors and --max-time limit the search; logarithms of counts, differences of "
+    "series that wander, or fewer columns may need fewer."
 )
 
 
@@ -95,7 +95,7 @@ def _bar(console: Terminal, show: Callable[[Callable[[], str]], None]) -> Bar:
 
 
 def _climbs(at: At) -> bool:
-    return at.seconds >= FIRST and at.n_factors > LARGE and at.rise > MUCH
+    return at.seconds >= FIRST and at.n_factors > SearchSettings.large and at.rise > MUCH
 
 
 def in_words(at: At | GibbsProgress) -> str:

@@ -17,8 +17,10 @@ from cuspfa.inference.variational import run as fit_module
 from cuspfa.inference.variational import search as search_module
 from cuspfa.inference.variational import settings as method_module
 from cuspfa.inference.variational.collapsed_bound import Evidence
+from cuspfa.inference.variational.progress import OutOfTime, Point, outlook
 from cuspfa.inference.variational.run import Status
-from cuspfa.inference.variational.search import OutOfTime, Point, Search
+from cuspfa.inference.variational.search import Search
+from cuspfa.inference.variational.search_settings import SearchSettings
 from cuspfa.model.prior import CuspPrior
 
 X = datasets.simulate(150, 8, 2, random_state=3).X
@@ -28,6 +30,11 @@ OUT_OF_TIME = "out of time: stopped at max_time, with the best of what was tried
 def with_missing(rows, part=0.05):
     lacking = np.random.default_rng(0).random(rows.shape) < part
     return np.where(lacking, np.nan, rows)
+
+
+def set_search(monkeypatch, **values):
+    """Change tuning values of the searches that a fit makes."""
+    monkeypatch.setattr(method_module, "SEARCH", SearchSettings(**values))
 
 
 def walks(n, p):
@@ -152,7 +159,7 @@ def test_evidence_of_other_numbers_alone_decides_nothing():
 
 def test_a_given_number_is_kept_when_time_is_over_on_the_way_to_it(ticking, monkeypatch):
     """Other numbers are steps on the way, and may have a higher bound."""
-    monkeypatch.setattr(search_module, "SLOW", 0)
+    set_search(monkeypatch, slow_iterations=0)
     for seconds in (5, 20, 40, 80):
         with pytest.warns(ConvergenceWarning, match="Out of time"):
             model = CuspFactorAnalysis(n_factors=4, method=Variational(max_time=seconds)).fit(X)
@@ -216,7 +223,7 @@ def test_the_usual_limit_is_told_with_the_rise_of_the_bound(monkeypatch):
     rows = datasets.simulate(2000, 30, 6, random_state=0).X
     assert CuspFactorAnalysis().fit(rows).n_factors_ == 6
     monkeypatch.setattr(method_module, "MOST_FACTORS", 5)
-    monkeypatch.setattr(search_module, "LARGE", 2)
+    set_search(monkeypatch, large=2)
     with pytest.warns(CuspWarning) as caught:
         model = CuspFactorAnalysis().fit(rows)
     (message,) = (str(one.message) for one in caught)
@@ -253,7 +260,7 @@ def test_many_factors_are_chosen_by_the_bound(monkeypatch):
 
     assert len(evidences()[1]) > 0
     monkeypatch.setattr(model_selection, "_close_below", lambda search: True)
-    monkeypatch.setattr(model_selection, "HEAVIEST", 1)
+    set_search(monkeypatch, heaviest=1)
     model, found = evidences()
     assert found == []
     best = max(model.search_, key=lambda entry: entry.lower_bound)
@@ -266,9 +273,9 @@ def test_many_factors_are_chosen_by_the_bound(monkeypatch):
 def test_long_steps_come_to_where_single_ones_do(monkeypatch):
     rows = walks(1000, 100)
     method = Variational(criterion="bound")
-    monkeypatch.setattr(search_module, "LARGE", 20)
+    set_search(monkeypatch, large=20)
     long = CuspFactorAnalysis(method=method).fit(rows)
-    monkeypatch.setattr(search_module, "LARGE", 10**9)
+    set_search(monkeypatch, large=10**9)
     single = CuspFactorAnalysis(method=method).fit(rows)
     assert single.n_factors_ > 44
     assert long.n_factors_ == single.n_factors_
@@ -291,14 +298,15 @@ def test_long_steps_down(monkeypatch):
             max_iter=2000,
             max_factors=50,
             rng=np.random.default_rng(0),
+            settings=method_module.SEARCH,
         )
         made.try_state(made.spectral_state(50))
         made.walk_down()
         return made
 
-    monkeypatch.setattr(search_module, "LARGE", 8)
+    set_search(monkeypatch, large=8)
     long = search()
-    monkeypatch.setattr(search_module, "LARGE", 10**9)
+    set_search(monkeypatch, large=10**9)
     single = search()
     assert set(range(4, 50)) < set(single.curve)
     assert len(long.curve) < 0.35 * len(single.curve)
@@ -342,10 +350,8 @@ def test_the_rise_of_the_bound_is_measured_over_the_last_tenth():
         87: Point(-9999.0, 5, given_up, 31.0),
     }
     assert search_with(curve).climb() == (100.0, 2.0)  # from 80 to 90
-    assert search_with(curve)._outlook(40.0) == (100.0, 20.0)
-    late = search_with(curve)
-    late.deadline = 45.0
-    assert late._outlook(40.0) == (100.0, 5.0)
+    assert outlook(curve, 0.1, 100, math.inf) == (100.0, 20.0)
+    assert outlook(curve, 0.1, 100, 5.0) == (100.0, 5.0)
     beyond = search_with(curve | {91: Point(-4100.0, 5, given_up, 32.0)})
     assert all(math.isnan(value) for value in beyond.climb())  # it does not rise any more
     alone = search_with({90: curve[90], 89: Point(-4300.0, 5, good, 1.0)})

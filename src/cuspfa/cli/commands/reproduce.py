@@ -15,7 +15,7 @@ from cuspfa._utils.arguments import whole
 from cuspfa.cli.console import Terminal
 from cuspfa.cli.outputs import write_text
 from cuspfa.inference.gibbs.chain import GibbsProgress
-from cuspfa.inference.variational import search
+from cuspfa.inference.variational.progress import Progress as VariationalProgress
 from cuspfa.io.atomic import check_writable
 from cuspfa.papers import variational as library
 from cuspfa.papers.simulations import reproduce_simulations
@@ -52,7 +52,7 @@ def print_table(*, seed: int, quick: bool, json_path: str | None) -> None:
         def on_stage(method: str) -> Callable[[Any], None]:
             task = bar.add_task(OUR_NAMES[method], total=None, note="")
 
-            def on_iteration(at: search.Progress | GibbsProgress) -> None:
+            def on_iteration(at: VariationalProgress | GibbsProgress) -> None:
                 if isinstance(at, GibbsProgress):
                     if at.sweep % 50 == 0:
                         bar.update(task, note=f"sweep {at.sweep} of {at.n_sweeps}")

@@ -1,10 +1,11 @@
-"""Which K, honestly: the candidates of the search weighed again by their evidence.
+"""The choice of K: the candidates of the search are scored by their evidence.
 
-By a bridge to the posterior (`bridge.py`), which is accurate, where the data are small enough for
-exact sweeps, otherwise by the collapsed bound (`evidence.py`), which is quick.
+Where the data are small enough for exact sweeps, the evidence is found by bridge sampling
+(`bridge_sampling.py`), which is accurate; otherwise by the collapsed bound (`collapsed_bound.py`),
+which is quick.
 
-The bound falls behind log p(y | K) more and more as K grows. So the K of the best bound is weighed
-against those above it, as long as they are not hopelessly behind, and the one below.
+The gap between the bound and log p(y | K) grows with K. So the K of the best bound is compared with
+those above it, as long as their bounds are in reach, and with the one below.
 """
 
 from __future__ import annotations
@@ -14,65 +15,49 @@ import numpy as np
 from cuspfa.inference.variational.bridge_sampling import bridged_evidence
 from cuspfa.inference.variational.collapsed_bound import Evidence, evidence
 from cuspfa.inference.variational.run import Status
-from cuspfa.inference.variational.search import PARSIMONY, Search, noise_variance
+from cuspfa.inference.variational.search import Search, noise_variance
 from cuspfa.inference.variational.steps import State
 from cuspfa.model.slabs import GaussianSlab, InverseGammaSlab
 
-BEHIND, CLOSE, FURTHEST = 5.0, 3.0, 6
-"""Nats behind the best where bridges end, nats within which they are built again with more draws,
-and the most factors above the best bound's that are looked at."""
-HOPELESS = 50.0
-"""Nats behind the best bound where fewer factors are not weighed: with fewer of them the bound is
-closer to the evidence, so their evidence is as far behind."""
-MISSES = 2
-"""So many K in a row that the evidence does not prefer end the weighing."""
-NEAR_EDGE = 0.9
-"""A direction below this part of the edge of pure noise is not worth weighing."""
-HEAVIEST = 64
-"""Above so many factors the bound decides: an evidence takes K⁴ numbers and K⁶ multiplications."""
-DEAD = 0.05
-"""A factor with less signal than this does nothing: K with it is K − 1 without."""
-MANY = 10
-"""With more factors at the best bound no bridge is built: a sweep takes K² small steps."""
-TALL = 20
-"""With so many rows a column the bound is close enough to see that there is nothing to weigh."""
-UNSURE = 10.0
-"""Nats of error beyond which a bridge has not met the other side."""
-BRIDGE = 3
-"""Draws of a bridge for each draw of a bound: many together cost less."""
-FEWEST, DRAWS, DRAW_COST = 20, 40, 2e8
-"""Draws for an evidence; fewer where they would take more than so many multiplications."""
-
 
 def score_candidates(search: Search) -> None:
-    """Upwards until K is `BEHIND` nats behind the best, and downwards; by `bridge.py`.
+    """By bridge sampling, up and down until K is `bridge_behind` nats behind the best.
 
-    Where rows are few the evidence is nearly flat above the truth, so the next K up is weighed
-    however little its bound promises. Where bridges would take long, collapsed bounds do instead.
+    Where rows are few the evidence is nearly flat above the truth, so the next K up is scored
+    however low its bound is. Where bridge sampling would take long, collapsed bounds are used.
     """
     start, slab = search.best.state.n_factors, search.best.state.slab
     known = isinstance(slab, (GaussianSlab, InverseGammaSlab))
-    if not known or search.statistics is None or start > MANY:
+    if not known or search.statistics is None or start > search.settings.most_bridged:
         score_by_collapsed_bound(search)
         return
-    if search.source.n > TALL * search.source.p and not _open_question(search):
+    if search.source.n > search.settings.tall * search.source.p and not _open_question(search):
         return
-    best = _bridge(search, start, DRAWS)
+    best = _bridge(search, start, search.settings.draws)
     for step in (1, -1):
         k = start + step
-        while 0 <= k <= min(search.max_factors, start + FURTHEST) and _converged(search, k):
-            if k < start and search.best_by_k[k].total < search.best.total - HOPELESS:
+        while 0 <= k <= min(search.max_factors, start + search.settings.furthest) and _converged(
+            search, k
+        ):
+            if (
+                k < start
+                and search.best_by_k[k].total < search.best.total - search.settings.hopeless_below
+            ):
                 break
-            scored = _bridge(search, k, DRAWS)
+            scored = _bridge(search, k, search.settings.draws)
             best = max(best, scored)
-            if _behind(scored, best) > BEHIND:
+            if _behind(scored, best) > search.settings.bridge_behind:
                 break
             k += step
-    close = [k for k, found in search.evidence_by_k.items() if _behind(found, best) < CLOSE]
+    close = [
+        k
+        for k, found in search.evidence_by_k.items()
+        if _behind(found, best) < search.settings.redraw_within
+    ]
     if len(close) > 1:
         for k in close:
-            _bridge(search, k, 4 * DRAWS)
-    if any(search.evidence_by_k[k].error > UNSURE for k in close):
+            _bridge(search, k, 4 * search.settings.draws)
+    if any(search.evidence_by_k[k].error > search.settings.bridge_error_limit for k in close):
         search.evidence_by_k.clear()
         score_by_collapsed_bound(search)
 
@@ -90,7 +75,9 @@ def _bridge(search: Search, k: int, draws: int) -> Evidence:
     # The same draws every time: an average, which should not differ from fit to fit.
     fixed = np.random.default_rng(0)
     state = search.best_by_k[k].state
-    found = bridged_evidence(state, search.statistics, search.prior, fixed, BRIDGE * draws)
+    found = bridged_evidence(
+        state, search.statistics, search.prior, fixed, search.settings.bridge_draws_factor * draws
+    )
     search.evidence_by_k[k] = found
     return found
 
@@ -104,7 +91,10 @@ def _converged(search: Search, k: int) -> bool:
         search.grow(k)
     elif one.status is Status.PRUNED:
         search.try_state(one.state, patient=True)
-    return k in search.best_by_k and weakest_signal(search.best_by_k[k].state) > DEAD
+    return (
+        k in search.best_by_k
+        and weakest_signal(search.best_by_k[k].state) > search.settings.dead_signal
+    )
 
 
 def _open_question(search: Search) -> bool:
@@ -114,25 +104,28 @@ def _open_question(search: Search) -> bool:
 
 def _close_below(search: Search) -> bool:
     below = search.best_by_k.get(search.best.state.n_factors - 1)
-    return below is not None and below.total > search.best.total - 2 * PARSIMONY
+    return below is not None and below.total > search.best.total - 2 * search.settings.parsimony
 
 
 def score_by_collapsed_bound(search: Search) -> None:
-    """Upwards while in reach, and the one below if its bound is close; by `evidence.py`."""
-    if search.best.state.n_factors > HEAVIEST or not _open_question(search):
+    """Upwards while in reach, and the one below if its bound is close; by `collapsed_bound.py`."""
+    if search.best.state.n_factors > search.settings.heaviest or not _open_question(search):
         return
     k = search.best.state.n_factors
     if _close_below(search):
-        _score(search, k - 1, 4 * DRAWS)
-    best = _score(search, k, DRAWS)
+        _score(search, k - 1, 4 * search.settings.draws)
+    best = _score(search, k, search.settings.draws)
     misses = 0
-    while misses < MISSES and _in_reach(search, k + 1):
+    while misses < search.settings.score_misses and _in_reach(search, k + 1):
         k += 1
-        scored = _score(search, k, DRAWS)
-        more = _draws(search, k, 4 * DRAWS) > scored.n_draws
+        scored = _score(search, k, search.settings.draws)
+        more = _draws(search, k, 4 * search.settings.draws) > scored.n_draws
         if more and abs(scored.value - best.value) < 4 * np.hypot(scored.error, best.error):
             top = max(search.evidence_by_k, key=lambda one: search.evidence_by_k[one].value)
-            best, scored = _score(search, top, 4 * DRAWS), _score(search, k, 4 * DRAWS)
+            best, scored = (
+                _score(search, top, 4 * search.settings.draws),
+                _score(search, k, 4 * search.settings.draws),
+            )
         misses = 0 if scored.value > best.value else misses + 1
         best = max(best, scored)
 
@@ -142,8 +135,8 @@ def _in_reach(search: Search, k: int) -> bool:
 
     Hopeless is more than evidence has ever given back for so many factors.
     """
-    if k > min(search.max_factors, HEAVIEST) or not signal_left(
-        search, search.best_by_k[k - 1].state
+    if k > min(search.max_factors, search.settings.heaviest) or not signal_left(
+        search, search.best_by_k[k - 1].state, search.settings.near_edge
     ):
         return False
     allowance = (k - search.best.state.n_factors) * (30 + 5 * k)
@@ -159,10 +152,10 @@ def _in_reach(search: Search, k: int) -> bool:
         candidate = search.best_by_k[k]
     if candidate is None or candidate.total < search.best.total - allowance:
         return False
-    return weakest_signal(candidate.state) > DEAD
+    return weakest_signal(candidate.state) > search.settings.dead_signal
 
 
-def signal_left(search: Search, state: State, part: float = NEAR_EDGE) -> bool:
+def signal_left(search: Search, state: State, part: float) -> bool:
     """Is the leading direction that a state leaves over above this part of the edge of noise?"""
     n, p, k = search.source.n, search.source.p, state.n_factors
     noise, mean = noise_variance(state), state.loadings.mean
@@ -173,8 +166,14 @@ def signal_left(search: Search, state: State, part: float = NEAR_EDGE) -> bool:
 
 def _draws(search: Search, k: int, most: int) -> int:
     if search.followed:  # most of the averaging is done with the likeness
-        return FEWEST
-    return int(np.clip(DRAW_COST / search.source.likelihood_work(k), FEWEST, most))
+        return search.settings.fewest_draws
+    return int(
+        np.clip(
+            search.settings.draw_cost / search.source.likelihood_work(k),
+            search.settings.fewest_draws,
+            most,
+        )
+    )
 
 
 def _score(search: Search, k: int, most: int) -> Evidence:

@@ -1,16 +1,16 @@
 """How many factors: a walk over K, each candidate started from its neighbour.
 
-The spectrum suggests where to begin; from there the walk goes both ways until `PATIENCE` steps in
+The spectrum suggests where to begin; from there the walk goes both ways until `patience` steps in
 a row have not raised the bound. A candidate is given up as soon as it cannot catch up. The two
 best K are then started anew from elsewhere, since the bound at one K may have several maxima, and
 the winner is polished.
 
-Above `LARGE` factors the walk takes several at once: twice as many after each step that raised the
+Above `large` factors the walk takes several at once: twice as many after each step that raised the
 bound, half as many after one that did not, down to one. Where the data do not have a small number
 of factors the bound rises for long, and `Progress` says by how much.
 
 The bound falls behind log p(y | K) more and more as K grows, so the walk may stop too early;
-`weighing.py` goes on from there.
+`model_selection.py` goes on from there.
 """
 
 from __future__ import annotations
@@ -18,97 +18,31 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import NamedTuple
+from contextlib import contextmanager, suppress
 
 import numpy as np
+from joblib import Parallel, delayed
 
 from cuspfa._typing import Array
 from cuspfa.data.protocols import DataSource
 from cuspfa.inference.variational.collapsed_bound import Evidence
 from cuspfa.inference.variational.init import draw_start, spectral_loadings, state_at
+from cuspfa.inference.variational.progress import (
+    Callback,
+    OutOfTime,
+    Point,
+    Progress,
+    Stopped,
+    climb,
+    outlook,
+    stop_if_stopped,
+)
 from cuspfa.inference.variational.run import Run, Status, run
+from cuspfa.inference.variational.search_settings import SearchSettings
 from cuspfa.inference.variational.steps import State
 from cuspfa.model.prior import CuspPrior
 
-PATIENCE = 3
-CLOSE = 5.0
-"""Candidates within so many nats of the best are run on before one is chosen."""
-NEAR = 20.0
-"""Candidates within so many nats of the best are worth another start."""
-FLAT, FLATTER, RANDOM_STARTS = 40.0, 10.0, 4
-"""Neighbours within FLAT nats of the best are run to their end, and random starts made beside the
-best K where that leaves them within FLATTER; half as many at the best K itself."""
-SLOW = 15
-"""A run that takes more iterations than this is on data with many maxima, most likely."""
-DENT = 100.0
-"""Dents of the curve are seldom deeper than so many nats."""
-FAR = 500.0
-"""A run so far behind is not gone back to: its state is forgotten."""
-PARSIMONY, ERRORS, SURE = 2.0, 2.0, 3.0
-"""A further factor must raise the evidence by so many nats, odds of 7 to 1, and so many of its
-Monte Carlo errors, to be reported; and errors beyond which another set of draws would not have
-chosen another K."""
-SMALL = 40_000
-"""Numbers of a data matrix, up to a rotation of its rows, with which sweeps are quick."""
-POLISH, REFRESHED = 0.01, 2
-"""The winner is run until its bound grows by less than this part of tol; and how often a likeness
-of the data is made anew before it is searched."""
-
-
-LARGE = 40
-"""Factors above which a walk takes more than one at a time."""
-FIRST_STEP, LONGEST_STEP = 1 / 20, 1 / 4
-"""Parts of K: the first step of a walk above `LARGE`, and the longest."""
-ROUGH = 0.002
-"""Part of a long step's gain that an iteration of the next must add: its end matters, not its
-digits."""
-LOOK_BACK = 1 / 10
-"""The part of K over which the rise of the bound is measured."""
-
-
-class Progress(NamedTuple):
-    """What a callback is told after each iteration."""
-
-    n_factors: int
-    iteration: int
-    lower_bound: float
-    best_lower_bound: float
-    max_factors: int
-    """The most that the search would try."""
-    rise: float
-    """Nats that a further factor has added lately; NaN unless the most factors so far are best."""
-    seconds: float
-    """Since the search began."""
-    seconds_left: float
-    """Until `max_factors` at the present pace, and not beyond `max_time`; NaN where `rise` is."""
-
-
-Callback = Callable[[Progress], None]
-
-
-class Point(NamedTuple):
-    """What was found for one K."""
-
-    lower_bound: float
-    n_iter: int
-    """Iterations of all its runs."""
-    status: Status
-    """How its best run ended."""
-    seconds: float
-    """From the start of the search until it was first tried."""
-
-
-class Stopped(Exception):
-    """The search ends with what it has."""
-
-
-class Interrupted(Stopped):
-    """By Ctrl-C."""
-
-
-class OutOfTime(Stopped):
-    """By `max_time`."""
+DEFAULTS = SearchSettings()
 
 
 class Search:
@@ -126,8 +60,9 @@ class Search:
         callback: Callback | None = None,
         began: float | None = None,
         deadline: float = math.inf,
+        settings: SearchSettings = DEFAULTS,
     ) -> None:
-        self.source, self.prior = source, prior
+        self.source, self.prior, self.settings = source, prior, settings
         self.began = time.monotonic() if began is None else began
         self.deadline = deadline
         """When to stop, on the clock of `time.monotonic`, which processes of a machine share."""
@@ -138,7 +73,7 @@ class Search:
         self.curve: dict[int, Point] = {}
         """What is worth knowing of every K that was tried."""
         self.evidence_by_k: dict[int, Evidence] = {}
-        small = source.p * min(source.p, source.n) <= SMALL
+        small = source.p * min(source.p, source.n) <= self.settings.exact_sweep_size
         self.statistics = source.statistics() if small else None
         """What exact sweeps need, where they are quick."""
         self.wanted: int | None = None
@@ -155,14 +90,16 @@ class Search:
     def chosen(self) -> Run:
         """The run to report: of highest bound, or by the evidence where it was weighed.
 
-        Then it is the smallest K whose evidence is not below the highest by more than `PARSIMONY`
-        and `ERRORS` of the difference.
+        Then it is the smallest K whose evidence is not below the highest by more than `parsimony`
+        and `parsimony_errors` of the difference.
         """
         if not self.evidence_by_k:
             return self.best
         found = self.evidence_by_k
         top = max(found, key=lambda k: found[k].value)
-        return self.best_by_k[min(k for k in found if self._lead(top, k) <= ERRORS)]
+        return self.best_by_k[
+            min(k for k in found if self._lead(top, k) <= self.settings.parsimony_errors)
+        ]
 
     @property
     def tied(self) -> list[int]:
@@ -174,16 +111,24 @@ class Search:
             return sorted(k for k, value in bounds.items() if k != top and value > near)
         found, chosen = self.evidence_by_k, self.chosen.state.n_factors
         top = max(found, key=lambda k: found[k].value)
-        possible = [k for k in found if k != chosen and self._lead(top, k) <= ERRORS + SURE]
+        possible = [
+            k
+            for k in found
+            if k != chosen
+            and self._lead(top, k) <= self.settings.parsimony_errors + self.settings.tie_errors
+        ]
         # More factors could have been chosen only if these few had been too far behind.
-        safe = max(self._lead(k, chosen) for k in found) < ERRORS - SURE
+        safe = (
+            max(self._lead(k, chosen) for k in found)
+            < self.settings.parsimony_errors - self.settings.tie_errors
+        )
         return sorted(k for k in possible if k < chosen or not safe)
 
     def _lead(self, k: int, other: int) -> float:
-        """How many errors the evidence of k is more than `PARSIMONY` nats above another's."""
+        """How many errors the evidence of k is more than `parsimony` nats above another's."""
         one, two = self.evidence_by_k[k], self.evidence_by_k[other]
         error = max(float(np.hypot(one.error, two.error)), 1e-6)
-        return (one.value - two.value - PARSIMONY) / error
+        return (one.value - two.value - self.settings.parsimony) / error
 
     def fresh(self, rng: np.random.Generator, *, silent: bool) -> Search:
         """Another search of the same problem that remembers nothing yet."""
@@ -197,6 +142,7 @@ class Search:
             callback=None if silent else self.callback,
             began=self.began,
             deadline=self.deadline,
+            settings=self.settings,
         )
 
     # --- one run ---
@@ -231,7 +177,7 @@ class Search:
             known = Point(done.total, iterations, done.status, seconds)
             self.best_by_k[k] = done
         self.curve[k] = known._replace(n_iter=iterations)
-        floor = self.best.total - FAR
+        floor = self.best.total - self.settings.forget_beyond
         self.best_by_k = {
             k: one for k, one in self.best_by_k.items() if one.total >= floor or k == self.wanted
         }
@@ -240,7 +186,9 @@ class Search:
         if self.callback is not None:
             so_far = max(bound, self.best.total) if self.best_by_k else bound
             now = time.monotonic()
-            rise, left = self._outlook(now)
+            rise, left = outlook(
+                self.curve, self.settings.look_back, self.max_factors, self.deadline - now
+            )
             self.callback(
                 Progress(
                     *(at.n_factors, number, bound, so_far, self.max_factors),
@@ -248,34 +196,9 @@ class Search:
                 )
             )
 
-    def _outlook(self, now: float) -> tuple[float, float]:
-        """How the bound rises with a factor, and seconds to the most factors at this pace."""
-        rise, pace = self.climb()
-        if math.isnan(rise):
-            return math.nan, math.nan
-        left = pace * (self.max_factors - self.best.state.n_factors)
-        return rise, min(left, max(self.deadline - now, 0.0))
-
     def climb(self) -> tuple[float, float]:
-        """Nats and seconds of a factor, up to the best K if none above it was tried; or NaN.
-
-        Over a tenth of the way, or two factors. A run that was given up has not shown its height.
-        """
-        if not self.curve:
-            return math.nan, math.nan
-        top = max(self.curve, key=lambda k: self.curve[k].lower_bound)
-        below = [
-            k
-            for k, point in sorted(self.curve.items())
-            if k < top - 1 and point.status is not Status.PRUNED
-        ]
-        if max(self.curve) > top or not below:
-            return math.nan, math.nan
-        far = [k for k in below if top - k >= LOOK_BACK * top]
-        start = far[-1] if far else below[0]
-        here, there = self.curve[top], self.curve[start]
-        rise = (here.lower_bound - there.lower_bound) / (top - start)
-        return rise, (here.seconds - there.seconds) / (top - start)
+        """Nats and seconds of a factor, up to the best K if none above it was tried; or NaN."""
+        return climb(self.curve, self.settings.look_back)
 
     def check_time(self) -> None:
         """Stop if time is over; for work between runs."""
@@ -300,7 +223,7 @@ class Search:
         edge, limit = (1 + np.sqrt(p / n)) ** 2, min(self.max_factors, p)
         noise, mean, found = variances, np.zeros((p, 0)), -1
         for _ in range(2 if k is not None else 6):
-            size = k if k is not None else max(found + PATIENCE, 12)
+            size = k if k is not None else max(found + self.settings.patience, 12)
             while True:
                 near = mean if mean.size else None
                 values, vectors = self.source.leading(size, noise, near=near)
@@ -338,13 +261,13 @@ class Search:
     # --- the search ---
 
     def walk_up(self) -> None:
-        """Add factors to the best run until `PATIENCE` in a row were no better."""
+        """Add factors to the best run until `patience` in a row were no better."""
         self.take_long_steps(upwards=True)
         state, misses = self.best.state, 0
         directions = np.zeros((self.source.p, 0))
-        while misses < PATIENCE and state.n_factors < self.max_factors:
+        while misses < self.settings.patience and state.n_factors < self.max_factors:
             if directions.shape[1] == 0:
-                directions = self.left_over(state, PATIENCE)
+                directions = self.left_over(state, self.settings.patience)
             before = self.best.total
             state = self.try_state(self.larger(state, directions[:, :1])).state
             directions = directions[:, 1:]
@@ -354,25 +277,33 @@ class Search:
                 misses += self.cost_of_miss(state)
 
     def walk_down(self) -> None:
-        """Take factors from the best run until `PATIENCE` in a row were no better."""
+        """Take factors from the best run until `patience` in a row were no better."""
         self.take_long_steps(upwards=False)
         state, misses = self.best.state, 0
-        while misses < PATIENCE and state.n_factors > 0:
+        while misses < self.settings.patience and state.n_factors > 0:
             before = self.best.total
             state = self.try_state(self.smaller(state)).state
             misses = 0 if self.best.total > before else misses + self.cost_of_miss(state)
 
     def take_long_steps(self, *, upwards: bool) -> None:
-        """Several factors at a time from the best run, where it has more than `LARGE`.
+        """Several factors at a time from the best run, where it has more than `large`.
 
         Steps grow as long as they raise the bound, then shrink to one, so that the number of runs
         grows like the logarithm of the way. Runs end early while each step gains much.
         """
         k = self.best.state.n_factors
-        step, grows, tol = int(FIRST_STEP * k) if k > LARGE else 1, True, self.tol
+        step, grows, tol = (
+            int(self.settings.first_long_step * k) if k > self.settings.large else 1,
+            True,
+            self.tol,
+        )
         while step > 1:
             state, before = self.best.state, self.best.total
-            room = self.max_factors - state.n_factors if upwards else state.n_factors - LARGE
+            room = (
+                self.max_factors - state.n_factors
+                if upwards
+                else state.n_factors - self.settings.large
+            )
             step = min(step, room)
             if step < 2:
                 break
@@ -385,8 +316,8 @@ class Search:
             if self.best.state.n_factors == state.n_factors:
                 gain = 0.0  # a finite spike may take back what was added
             if gain > 0.0 and grows:
-                tol = max(self.tol, ROUGH * gain)
-                step = min(2 * step, max(int(LONGEST_STEP * state.n_factors), step))
+                tol = max(self.tol, self.settings.rough_part * gain)
+                step = min(2 * step, max(int(self.settings.longest_step * state.n_factors), step))
             elif gain <= 0.0:
                 self._converge_best(tol)
                 step, grows, tol = step // 2, False, self.tol
@@ -398,14 +329,18 @@ class Search:
             self.try_state(self.best.state)
 
     def cost_of_miss(self, state: State) -> int:
-        """Patience that a miss costs: one, and one more for every `DENT` it is behind the best."""
+        """What a miss counts: one, and one more for every `dent_depth` that it is behind."""
         behind = self.best.total - self.curve[state.n_factors].lower_bound
-        return 1 + int(min(behind / DENT, PATIENCE))
+        return 1 + int(min(behind / self.settings.dent_depth, self.settings.patience))
 
     def restart(self) -> bool:
         """Start the K that are near the best anew, from their neighbours and the spectrum."""
         before = self.best.total
-        near = [k for k, one in self.best_by_k.items() if one.total > before - NEAR]
+        near = [
+            k
+            for k, one in self.best_by_k.items()
+            if one.total > before - self.settings.restart_within
+        ]
         for k in sorted(near, key=lambda k: -self.best_by_k[k].total)[:3]:
             if k + 1 in self.best_by_k:
                 self.try_state(self.smaller(self.best_by_k[k + 1].state))
@@ -414,7 +349,9 @@ class Search:
                 self.try_state(self.larger(below, self.left_over(below, 1)))
             if len(near) > 1:
                 self.try_state(self.spectral_state(k))
-        if self.best.state.n_factors <= LARGE:  # a random start with more is never near
+        if (
+            self.best.state.n_factors <= self.settings.large
+        ):  # a random start with more is never near
             self.random_neighbours()
         return self.best.total > before + self.tol
 
@@ -425,15 +362,20 @@ class Search:
         are rivals, each has its neighbours looked at, and further down.
         """
         top, height = self.best.state.n_factors, self.best.total
-        alternatives = [k for k, point in self.curve.items() if point.lower_bound > height - CLOSE]
+        alternatives = [
+            k
+            for k, point in self.curve.items()
+            if point.lower_bound > height - self.settings.converge_within
+        ]
         beside = {k + step for k in alternatives for step in (-1, 0, 1)} - {top}
         for k in sorted(beside):
             one = self.best_by_k.get(k)
             if one is None or one.status is not Status.PRUNED:
                 continue
-            if one.total > height - FLAT:
+            if one.total > height - self.settings.finish_neighbours_within:
                 self.try_state(one.state, patient=True)
-        reach = FLATTER if len(alternatives) == 1 else 2 * FLATTER
+        doubled = 1 if len(alternatives) == 1 else 2
+        reach = doubled * self.settings.random_starts_within
         flat = [
             k
             for k in sorted(beside)
@@ -443,7 +385,7 @@ class Search:
             return
         # The same starts every time: which maximum is found should not differ from fit to fit.
         rng, n_terms = np.random.default_rng(0), self.max_factors + 1
-        starts = RANDOM_STARTS if len(alternatives) == 1 else 2 * RANDOM_STARTS
+        starts = doubled * self.settings.random_starts
         for k in [top] * (starts // 2) + flat * starts:
             like = self.best.state
             self.try_state(draw_start(self.source, self.prior, n_terms, rng, k, like))
@@ -461,7 +403,7 @@ class Search:
 
         The likeness is made anew of what a fit to it says, a few times, before it is searched.
         """
-        for _ in range(REFRESHED):
+        for _ in range(self.settings.surrogate_refreshes):
             first = self._beside(like)
             with self._keeping(first):
                 found = first.try_state(first.spectral_state()).state
@@ -475,7 +417,7 @@ class Search:
         near = [
             k
             for k, one in scout.best_by_k.items()
-            if one.total > height - NEAR or abs(k - top) <= 1
+            if one.total > height - self.settings.restart_within or abs(k - top) <= 1
         ]
         for k in sorted(near, key=lambda k: -scout.best_by_k[k].total):
             self.try_state(self._at_home(scout.best_by_k[k].state))
@@ -500,6 +442,7 @@ class Search:
             rng=self.rng,
             began=self.began,
             deadline=self.deadline,
+            settings=self.settings,
         )
 
     def _at_home(self, found: State) -> State:
@@ -536,15 +479,19 @@ class Search:
         self.polish()
 
     def _measure_rise(self) -> None:
-        """At a limit above `LARGE`, run fewer factors to their end if none were, for `climb`."""
+        """At a limit above `large`, run fewer factors to their end if none were, for `climb`."""
         k = self.best.state.n_factors
-        if LARGE < k == self.max_factors and math.isnan(self.climb()[0]):
-            fewer = self.smaller(self.best.state, max(2, math.ceil(LOOK_BACK * k)))
+        if self.settings.large < k == self.max_factors and math.isnan(self.climb()[0]):
+            fewer = self.smaller(self.best.state, max(2, math.ceil(self.settings.look_back * k)))
             self.try_state(fewer, patient=True)
 
     def converge_alternatives(self) -> None:
         """Run on whatever comes close to the best: on a plateau `tol` may have stopped it early."""
-        close = [one for one in self.best_by_k.values() if one.total > self.best.total - CLOSE]
+        close = [
+            one
+            for one in self.best_by_k.values()
+            if one.total > self.best.total - self.settings.converge_within
+        ]
         if len(close) > 1:
             for rival in close:
                 self.try_state(rival.state, tol=0.1 * self.tol, patient=True)
@@ -554,7 +501,7 @@ class Search:
         self.wanted = k
         try:
             first = self.try_state(self.spectral_state(k))
-            if k and first.n_iter > SLOW:
+            if k and first.n_iter > self.settings.slow_iterations:
                 self._approach(k)
         finally:  # also when it is stopped: other K were steps on the way
             # A finite spike may call a given factor inactive: then the most that stayed count.
@@ -579,13 +526,30 @@ class Search:
                 break  # the labels would not have one more
             state = after
         rng = np.random.default_rng(0)
-        for _ in range(RANDOM_STARTS):
+        for _ in range(self.settings.random_starts):
             start = draw_start(self.source, self.prior, self.max_factors + 1, rng, k, state)
             self.try_state(start, patient=True)
 
+    def random_restarts(
+        self, *, n_init: int, n_factors: int | None = None, n_jobs: int | None = None
+    ) -> None:
+        """As published: `n_init` runs from random starts, each on a random stream of its own.
+
+        The result does not depend on the number of jobs.
+        """
+        alone = n_jobs in (None, 1)
+        work = (
+            delayed(_one_restart)(self.fresh(stream, silent=not alone), n_factors)
+            for stream in self.rng.spawn(n_init)
+        )
+        for runs in Parallel(n_jobs=n_jobs, return_as="generator")(work):
+            for done in runs:
+                self.remember(done)
+                stop_if_stopped(done)
+
     def polish(self) -> None:
         """Run the winner to a tighter tolerance; where iterations are quick first, if anywhere."""
-        tol, state = POLISH * self.tol, self.chosen.state
+        tol, state = self.settings.polish * self.tol, self.chosen.state
         like = self.source.surrogate(state.loadings.mean, noise_variance(state))
         if like is not None:
             tol *= 10  # what is left to gain is little, and takes long
@@ -595,12 +559,13 @@ class Search:
         self.try_state(state, tol=tol, patient=True)
 
 
-def stop_if_stopped(done: Run) -> None:
-    """Raise what ends the search, if that run was ended from without."""
-    if done.status is Status.INTERRUPTED:
-        raise Interrupted
-    if done.status is Status.OUT_OF_TIME:
-        raise OutOfTime
+def _one_restart(search: Search, n_factors: int | None) -> list[Run]:
+    n_terms = search.max_factors + 1
+    start = draw_start(search.source, search.prior, n_terms, search.rng, n_factors)
+    # What a run that was stopped has left is remembered too: the caller sees it by its status.
+    with suppress(Stopped):
+        search.try_state(start, patient=True)
+    return list(search.best_by_k.values())
 
 
 def noise_variance(state: State) -> Array:

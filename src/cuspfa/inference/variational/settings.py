@@ -18,9 +18,10 @@ from cuspfa.inference.variational.model_selection import (
     score_candidates,
     signal_left,
 )
-from cuspfa.inference.variational.random_starts import random_restarts
+from cuspfa.inference.variational.progress import Callback, Interrupted, OutOfTime
 from cuspfa.inference.variational.run import Run
-from cuspfa.inference.variational.search import Callback, Interrupted, OutOfTime, Search
+from cuspfa.inference.variational.search import Search
+from cuspfa.inference.variational.search_settings import SearchSettings
 from cuspfa.inference.variational.steps import State
 from cuspfa.model.prior import CuspPrior
 from cuspfa.posterior.fit_info import SearchEntry
@@ -30,6 +31,7 @@ CRITERIA: dict[str, Callable[[Search], None] | None] = {
     "collapsed": score_by_collapsed_bound,
     "bound": None,
 }
+SEARCH = SearchSettings()
 CLEAR = 1.5
 """Times the edge of noise: correlation left over that is worth a warning."""
 MOST_FACTORS = 100
@@ -175,11 +177,12 @@ class Variational(BaseEstimator):  # type: ignore[misc]
             rng=rng,
             callback=self.callback,
             deadline=math.inf if self.max_time is None else time.monotonic() + self.max_time,
+            settings=SEARCH,
         )
         interrupted = out_of_time = False
         try:
             if self.init == "random":
-                random_restarts(search, n_init=self.n_init, n_factors=n_factors, n_jobs=n_jobs)
+                search.random_restarts(n_init=self.n_init, n_factors=n_factors, n_jobs=n_jobs)
             elif n_factors is None:
                 search.over_k(None if prior.spike is not None else CRITERIA[self.criterion])
             else:

@@ -1,0 +1,94 @@
+"""The tuning values of the search over K and of model selection, in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """Thresholds, step lengths and numbers of draws. Differences of bounds are in nats."""
+
+    # --- the walk over K ---
+    patience: int = 3
+    """Steps of a walk in a row that may fail to raise the bound before the walk ends."""
+    dent_depth: float = 100.0
+    """A step that ends so far below the best bound counts as one more failed step."""
+    forget_beyond: float = 500.0
+    """The state of a K whose bound is further than this below the best is not kept."""
+    converge_within: float = 5.0
+    """K with a bound so close to the best are run to a tighter tolerance before one is chosen."""
+    polish: float = 0.01
+    """The tolerance of the last run of the chosen K, as a part of `tol`."""
+    slow_iterations: int = 15
+    """A run of a given K that takes more iterations than this is followed by other starts."""
+    surrogate_refreshes: int = 2
+    """How often a surrogate of incomplete data is made anew before it is searched."""
+
+    # --- restarts ---
+    restart_within: float = 20.0
+    """K with a bound so close to the best are started anew from their neighbours."""
+    finish_neighbours_within: float = 40.0
+    """Neighbours of the best K that were given up so close to it are run to their end."""
+    random_starts_within: float = 10.0
+    """Random starts are made at neighbours of the best K whose bound is so close to it."""
+    random_starts: int = 4
+    """Random starts of each such neighbour; half as many are made at the best K itself."""
+
+    # --- long steps ---
+    large: int = 40
+    """Number of factors above which a walk takes more than one at a time."""
+    first_long_step: float = 1 / 20
+    """The first step of a walk above `large`, as a part of K."""
+    longest_step: float = 1 / 4
+    """The longest step of a walk above `large`, as a part of K."""
+    rough_part: float = 0.002
+    """Tolerance of a run that begins a long step, as a part of what the last long step gained."""
+    look_back: float = 1 / 10
+    """The part of K over which the rise of the bound per factor is measured."""
+
+    # --- the choice of K by evidence ---
+    parsimony: float = 2.0
+    """A further factor must raise the evidence by so much to be reported: odds of 7 to 1."""
+    parsimony_errors: float = 2.0
+    """Monte Carlo errors by which that rise must also be exceeded."""
+    tie_errors: float = 3.0
+    """Monte Carlo errors beyond which other draws would not have led to another choice."""
+
+    # --- which K are scored ---
+    bridge_behind: float = 5.0
+    """Bridge sampling ends at a K whose evidence is surely so far below the best."""
+    redraw_within: float = 3.0
+    """Evidences so close to the best are computed again with more draws."""
+    furthest: int = 6
+    """Most factors above the K of the best bound that are scored by bridge sampling."""
+    hopeless_below: float = 50.0
+    """Fewer factors are not scored if their bound is so far below: it is tighter than the best."""
+    score_misses: int = 2
+    """K in a row without a higher evidence that end the scoring by collapsed bounds."""
+    near_edge: float = 0.9
+    """A further K is not scored if the largest eigenvalue that is left is below this part of the
+    edge of pure noise."""
+    heaviest: int = 64
+    """Most factors that are scored: an evidence takes K⁴ numbers and K⁶ multiplications."""
+    dead_signal: float = 0.05
+    """A factor whose signal Σ_j μ_jh² E[1/σ²_j] is less than this is not alive."""
+
+    # --- how they are scored ---
+    exact_sweep_size: int = 40_000
+    """Size p·min(n, p) of the sufficient statistics up to which exact sweeps are quick."""
+    most_bridged: int = 10
+    """With more factors at the best bound collapsed bounds are used: a sweep takes K² small
+    steps."""
+    tall: int = 20
+    """With more rows per column than this, K is scored only where the bound leaves it open."""
+    bridge_error_limit: float = 10.0
+    """With an error above this, bridge sampling has failed and collapsed bounds are used."""
+    bridge_draws_factor: int = 3
+    """Draws of bridge sampling for each draw of a collapsed bound."""
+    fewest_draws: int = 20
+    """Fewest draws of an evidence, however much work each is."""
+    draws: int = 40
+    """Draws of a first evidence; four times as many where two K are close."""
+    draw_cost: float = 2e8
+    """Multiplications of all draws of an evidence, above which fewer than `draws` are made."""
