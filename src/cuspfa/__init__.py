@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from cuspfa.inference.gibbs.settings import Gibbs as Gibbs
     from cuspfa.inference.variational.settings import Variational as Variational
     from cuspfa.interop.anndata_ import fit_anndata as fit_anndata
-    from cuspfa.io.posterior_format import load as load
     from cuspfa.model.prior import CuspPrior as CuspPrior
     from cuspfa.model.process import CumulativeShrinkage as CumulativeShrinkage
     from cuspfa.model.slabs import EmpiricalBayesSlab as EmpiricalBayesSlab
     from cuspfa.model.slabs import GaussianSlab as GaussianSlab
     from cuspfa.model.slabs import InverseGammaSlab as InverseGammaSlab
+    from cuspfa.posterior.files import load as load
     from cuspfa.reporting import plots as plots
     from cuspfa.rotation.congruence import factor_congruence as factor_congruence
     from cuspfa.rotation.gpa import Rotation as Rotation
@@ -49,7 +49,7 @@ _HOMES = {
     "factor_congruence": "cuspfa.rotation.congruence",
     "fit_anndata": "cuspfa.interop.anndata_",
     "select_n_factors": "cuspfa.diagnostics.n_factors",
-    "load": "cuspfa.io.posterior_format",
+    "load": "cuspfa.posterior.files",
     "check_assumptions": "cuspfa.diagnostics.assumptions",
     "rotate": "cuspfa.rotation.gpa",
     "prior_sensitivity": "cuspfa.diagnostics.prior_sensitivity",

@@ -19,7 +19,7 @@ from cuspfa.data.tables import text
 from cuspfa.data.tables.cells import parse_missing
 from cuspfa.data.tables.reader import Reading, read_table
 from cuspfa.errors import DataError
-from cuspfa.io.posterior_format import load
+from cuspfa.posterior import load
 from cuspfa.reporting import summary
 
 

@@ -25,7 +25,7 @@ from scipy import stats
 from scipy.optimize import minimize
 
 from bridge import pairwise_correlations
-from cuspfa import datasets
+from cuspfa import CuspFactorAnalysis, datasets
 from cuspfa.diagnostics.fit_indices import (
     bartlett,
     cronbach_alpha,
@@ -34,9 +34,10 @@ from cuspfa.diagnostics.fit_indices import (
     omega_by_group,
     omega_total,
     rmsea,
+    rmsea_of,
     srmr,
 )
-from cuspfa.errors import DataError, InputError
+from cuspfa.errors import CuspWarning, DataError, InputError
 
 ITEMS = datasets.load_bfi(subset="items").data
 ALL = pairwise_correlations(ITEMS)
@@ -406,3 +407,25 @@ def test_determinacy_at_the_ends():
 def test_bad_input_is_named(call, message):
     with pytest.raises(InputError, match=message):
         call()
+
+
+def test_where_no_row_has_two_values_nothing_is_said_of_the_fit():
+    rng = np.random.default_rng(0)
+    rows = np.full((300, 10), np.nan)
+    rows[np.arange(300), rng.integers(0, 10, 300)] = 1 + rng.random(300)
+    with pytest.warns(CuspWarning, match="one value only"):
+        model = CuspFactorAnalysis().fit(rows)
+    summary = model.posterior_.summary()
+    assert summary.fit is None
+    assert summary.parallel is None
+    rows[:200] = 1 + rng.random((200, 10))
+    with pytest.warns(CuspWarning, match="one value only"):
+        known = CuspFactorAnalysis().fit(rows)
+    assert known.posterior_.summary().fit.srmr > 0  # it can tell
+
+
+def test_rmsea_without_a_weight_has_a_reason():
+    found = rmsea_of(0.3, 0.0, 6, 1)
+    assert np.isnan([found.value, found.lower, found.upper, found.p_value]).all()
+    assert found.reason == "no row has values of two variables"
+    assert rmsea_of(0.3, 100.0, 6, 1).reason == ""

@@ -316,3 +316,12 @@ def test_no_model_is_made_of_anything_else():
     for wrong in (MODEL, None, "fit.cusp", replace(MODEL.posterior_, fit_info=None)):
         with pytest.raises(InputError, match="posterior must be"):
             CuspFactorAnalysis.from_posterior(wrong)
+
+
+def test_rows_without_a_value_do_not_raise_the_score():
+    rows = np.vstack([NEW, np.full((5, NEW.shape[1]), np.nan)])
+    assert MODEL.score(rows) == pytest.approx(MODEL.score(NEW))
+    assert MODEL.score_samples(rows).mean() != pytest.approx(MODEL.score(NEW))  # it can tell
+    assert_allclose(MODEL.score_samples(rows)[-5:], 0.0)
+    with pytest.raises(DataError, match="at least one value"):
+        MODEL.score(rows[-5:])

@@ -34,8 +34,8 @@ from cuspfa import (
 from cuspfa.data.in_memory import RotatedRows
 from cuspfa.errors import CuspError, FileError, InputError
 from cuspfa.inference.updates import Loadings
-from cuspfa.io import archive, posterior_format, variational_entries
-from cuspfa.io.posterior_format import load, load_scores
+from cuspfa.io import archive, posterior_format
+from cuspfa.posterior import load, load_scores, variational_entries
 
 X = datasets.simulate(60, 6, 2, random_state=3).X * np.arange(1, 7) + 5.0
 NAMES = ["Größe, cm", 'the "second"', "心拍数", "a\nb\t\\", "", "\ud800 alone"]
@@ -355,8 +355,6 @@ def test_what_could_not_be_loaded_is_not_saved(tmp_path):
     for message, values in wrong.items():
         with pytest.raises(InputError, match=message):
             replace(POSTERIOR, **({"alternatives": ()} | values)).save(tmp_path / "fit")
-    with pytest.raises(InputError, match="VariationalPosterior"):
-        posterior_format.save("posterior", tmp_path / "fit")
     with pytest.raises(InputError, match="True or False"):
         POSTERIOR.save(tmp_path / "fit", statistics="no")
     assert not os.listdir(tmp_path)
@@ -903,7 +901,7 @@ def test_modes_and_links_are_kept(tmp_path):
 def test_another_process_draws_the_same(tmp_path):
     POSTERIOR.save(tmp_path / "fit")
     code = (
-        "import sys; from cuspfa.io.posterior_format import load;"
+        "import sys; from cuspfa import load;"
         "print(load(sys.argv[1]).draw(5, random_state=1).loadings.tobytes().hex())"
     )
     done = subprocess.run(

@@ -15,10 +15,10 @@ from cuspfa import CuspFactorAnalysis, Gibbs
 from cuspfa.diagnostics.fit_indices import rmsea
 from cuspfa.diagnostics.fit_measures import predictive_p
 from cuspfa.errors import CuspWarning, FileError
-from cuspfa.io.posterior_entries import missing_in
 from cuspfa.missing import saturated as module
 from cuspfa.missing.patterns import IncompleteRows
 from cuspfa.missing.saturated import unrestricted
+from cuspfa.posterior.entries import missing_in
 
 
 def simulated(n: int, p: int, k: int, missing: float, seed: int, size: float = 0.8) -> Any:
@@ -164,10 +164,13 @@ def test_measures_are_the_same_after_save_and_load(fits: list[Any], tmp_path: Pa
 
 
 def test_of_a_file_that_does_not_know_nothing_is_said(fits: list[Any]) -> None:
-    assert missing_in("holes", {"correlation": True})["effective"] is None
+    unknown = {"correlation": True, "effective": None}
+    assert missing_in("missing", unknown)["effective"] is None
+    with pytest.raises(FileError):
+        missing_in("missing", {"correlation": True})
     for wrong in ([1.0], [0.0, 1.0], "x", [1.0, 2.0, 3.0]):
         with pytest.raises(FileError):
-            missing_in("holes", {"correlation": True, "effective": wrong})
+            missing_in("missing", {"correlation": True, "effective": wrong})
     posterior = fits[0]
     assert posterior.sample_correlation is not None
     unknown = replace(posterior, effective=None, rows=None).summary().fit

@@ -9,6 +9,7 @@ import re
 import shlex
 import sys
 import warnings
+import zipfile
 from html.parser import HTMLParser
 from types import SimpleNamespace
 
@@ -22,7 +23,9 @@ from PIL import Image
 from cuspfa import CuspFactorAnalysis, Gibbs, Moments, datasets, load
 from cuspfa.cli.app import run
 from cuspfa.errors import CuspWarning, FileError, InputError
+from cuspfa.io import posterior_format
 from cuspfa.posterior.base import Posterior
+from cuspfa.posterior.files import KINDS
 from cuspfa.posterior.sampled import SampledPosterior
 from cuspfa.reporting.html import content as contents
 from cuspfa.reporting.html import narrative, page
@@ -537,17 +540,15 @@ def test_where_a_fit_came_from_is_saved_with_it(posteriors, tmp_path):
 @pytest.mark.parametrize(
     "change", [{"python": 3}, {"settings": [["a"]]}, {"warnings": "none"}, {"more": ""}]
 )
-def test_a_changed_origin_is_refused(posteriors, change):
-    from cuspfa.io import posterior_format
-
-    content, _ = posterior_format.variational_entries.describe(posteriors["one"], True)
-    text = json.dumps(content)
-    assert posterior_format._decode(text.encode())["provenance"] == posteriors["one"].provenance
+def test_a_changed_origin_is_refused(posteriors, change, tmp_path):
+    posteriors["one"].save(tmp_path / "fit")
+    with zipfile.ZipFile(tmp_path / "fit") as file:
+        content = json.loads(file.read("fit.json"))
+    read = posterior_format.decode(json.dumps(content).encode(), KINDS)
+    assert read["provenance"] == posteriors["one"].provenance
     content["provenance"] |= change
     with pytest.raises(FileError, match="is damaged"):
-        posterior_format._decode(json.dumps(content).encode())
-    del content["provenance"]  # as files were before
-    assert posterior_format._decode(json.dumps(content).encode())["provenance"] is None
+        posterior_format.decode(json.dumps(content).encode(), KINDS)
 
 
 # --- pictures ---

@@ -24,12 +24,17 @@ try:
 except ImportError:  # the corpus can be tried without, see test_corpus.py
     atheris = None
 
-with atheris.instrument_imports(include=["cuspfa.posterior"]) if atheris else nullcontext():
+with (
+    atheris.instrument_imports(include=["cuspfa.posterior", "cuspfa.io"])
+    if atheris
+    else nullcontext()
+):
     import numpy as np
 
     from cuspfa import CuspFactorAnalysis, Gibbs, datasets
     from cuspfa.errors import CuspError
-    from cuspfa.io import archive, posterior_format
+    from cuspfa.io import archive
+    from cuspfa.posterior import files
 
 VALUES = (None, True, False, 0, 1, -1, 2, 3, 7, 10**6, 2**31, 2**63, 10**30, 0.0, -0.0, 1e-300, 0.5)
 VALUES += (1e300, -1.5, "", "a", "gaussian", "x" * 200, [], [1], {}, {"a": 1}, [[]], "NaN", "gibbs")
@@ -105,7 +110,7 @@ def try_file(content: bytes, folder: Path) -> None:
     path = folder / "tried.cuspfa"
     path.write_bytes(content)
     try:
-        posterior = posterior_format.load(path)
+        posterior = files.load(path)
         with np.errstate(all="ignore"):
             posterior.draw(2, random_state=0)
             assert np.all(np.isfinite(posterior.covariance))

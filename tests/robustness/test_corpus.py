@@ -11,7 +11,7 @@ CORPUS = sorted((Path(__file__).parent / "corpus").iterdir())
 def test_corpus_of_changed_files(tmp_path, monkeypatch):
     assert len(CORPUS) > 20
     outcomes = []
-    load = fuzz_files.posterior_format.load
+    load = fuzz_files.files.load
 
     def counted(path):
         try:
@@ -22,7 +22,7 @@ def test_corpus_of_changed_files(tmp_path, monkeypatch):
         outcomes.append("read")
         return result
 
-    monkeypatch.setattr(fuzz_files.posterior_format, "load", counted)
+    monkeypatch.setattr(fuzz_files.files, "load", counted)
     for path in CORPUS:
         fuzz_files.one(path.read_bytes(), tmp_path)
     assert {"read", "refused"} == set(outcomes)  # changes go behind the checksums

@@ -15,7 +15,6 @@ from cuspfa.errors import InputError
 from cuspfa.io.atomic import check_writable
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.draws import Draws
-from cuspfa.reporting.summary import column_names
 
 
 def check_loadings(path: Path, data: str) -> None:
@@ -40,7 +39,7 @@ def write_loadings(path: Path, posterior: Posterior, draws: Draws) -> None:
     what = [*(f"factor{h}" for h in range(1, loadings.shape[1] + 1)), "communality"]
     ends_of = ("", "_lower", "_upper")
     writer.writerow(["variable", *(f"{one}{end}" for one in what for end in ends_of)])
-    for j, name in enumerate(column_names(posterior)):
+    for j, name in enumerate(posterior.column_names):
         cells = np.column_stack([loadings[j], table.lower[j], table.upper[j]]).ravel().tolist()
         cells += [common[j], ends.lower[j], ends.upper[j]]
         writer.writerow([not_a_formula(name), *(f"{value:.6f}" for value in cells)])

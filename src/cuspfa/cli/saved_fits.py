@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def load_fit(path: Path) -> Posterior:
     """The posterior in a file."""
-    from cuspfa.io.posterior_format import load
+    from cuspfa.posterior.files import load
 
     if path.is_dir():
         raise InputError(f"{str(path)!r} is a directory. Give a fit, as cuspfa fit -o writes it.")

@@ -19,7 +19,7 @@ from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.draws import Draws
 from cuspfa.posterior.fit_info import FitInfo
 from cuspfa.reporting.labels import short, short_names
-from cuspfa.reporting.summary import Summary, column_names
+from cuspfa.reporting.summary import Summary
 
 WIDTH, NARROW = 80, 40
 """Columns of a page; sentences go into fewer if the terminal has fewer, down to so many."""
@@ -191,7 +191,7 @@ def show_loadings(page: Page, posterior: Posterior, draws: Draws) -> None:
         return
     shown = loadings[:, : k if k <= MOST_FACTORS else SHOWN_FACTORS]
     order = sort_variables(shown)
-    names = [clean(name) for name in column_names(posterior)]
+    names = [clean(name) for name in posterior.column_names]
     common = np.median(draws.communality, axis=0)  # as --json has it
     lower, upper = posterior.interval("communality", draws=draws)
     tail = 21

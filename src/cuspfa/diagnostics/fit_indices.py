@@ -253,8 +253,12 @@ def rmsea_of(apart: float, weight: float, p: int, k: int, coverage: float = 0.9)
     """The same of a discrepancy F and the m that makes mF about χ²."""
     statistic = weight * apart
     df = ((p - k) ** 2 - (p + k)) // 2
+    reason = ""
     if df <= 0:
         reason = f"{k} factors of {p} variables leave {df} degrees of freedom"
+    elif weight <= 0:
+        reason = "no row has values of two variables"
+    if reason:
         nan = float("nan")
         return Rmsea(nan, nan, nan, statistic, df, nan, reason)
     excess = max(statistic - df, 0.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -13,9 +13,11 @@ from cuspfa.diagnostics.fit_indices import Rmsea, bartlett, discrepancy, kmo, rm
 from cuspfa.diagnostics.reliability import omega_total
 from cuspfa.diagnostics.retention import minimum_average_partial, parallel_analysis
 from cuspfa.errors import DataError
-from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.draws import Draws
 from cuspfa.rotation.axes import principal_axes
+
+if TYPE_CHECKING:
+    from cuspfa.posterior.base import Posterior
 
 QUICK, WIDE = 60, 400
 """Columns up to which parallel analysis is by factors, and up to which it is made at all."""

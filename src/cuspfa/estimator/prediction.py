@@ -129,13 +129,9 @@ class NewRows(TransformerMixin):  # type: ignore[misc]
         Returns
         -------
         ndarray (n,)
-            −inf for a row with values too large to be squared.
+            −inf for a row with values too large to be squared; 0 for a row without any value.
         """
-        table, distribution = self._new_rows(X), self._marginal()
-        with one_blas_thread(distribution.components.size):
-            if table.has_missing:
-                return ObservedRows(distribution, table.rows).log_density()
-            return distribution.log_density(table.rows)
+        return self._log_densities(self._new_rows(X))
 
     def impute(
         self,
@@ -213,6 +209,20 @@ class NewRows(TransformerMixin):  # type: ignore[misc]
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log density of the rows: what `GridSearchCV` and `cross_val_score` compare.
 
+        Rows without any value have no density and do not count: with missing values, compare only
+        scores of the same rows.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame (n, p)
+            Rows with the columns of the fit, as in `score_samples`.
+        y : None
+            Ignored; scikit-learn passes it.
+
+        Returns
+        -------
+        float
+
         Examples
         --------
         >>> from sklearn.model_selection import cross_val_score
@@ -221,9 +231,14 @@ class NewRows(TransformerMixin):  # type: ignore[misc]
         >>> cross_val_score(CuspFactorAnalysis(), X, cv=3).shape
         (3,)
         """
-        values = self.score_samples(X)
+        table = self._new_rows(X)
+        values = self._log_densities(table)
         if not len(values):
             raise DataError("Found array with 0 sample(s) while a minimum of 1 is required.")
+        if table.has_missing:
+            values = values[~np.isnan(table.rows).all(axis=1)]
+            if not len(values):
+                raise DataError("X must have at least one value. Got missing values only.")
         return float(np.mean(values))
 
     def sample(self, n_samples: int = 1, *, random_state: RandomState = None) -> Array:
@@ -301,6 +316,13 @@ class NewRows(TransformerMixin):  # type: ignore[misc]
         draws = self.posterior_.draw(1, random_state=rng)
         means = self.posterior_.draw_means(draws, rng)
         return next(ObservedRows(self._marginal(), rows).draw(draws, means, rng))
+
+    def _log_densities(self, table: Table) -> Array:
+        distribution = self._marginal()
+        with one_blas_thread(distribution.components.size):
+            if table.has_missing:
+                return ObservedRows(distribution, table.rows).log_density()
+            return distribution.log_density(table.rows)
 
     def _scores(self, table: Table) -> Array:
         distribution = self._marginal()

@@ -63,11 +63,12 @@ def too_long(data: IncompleteRows, steps: int = FEWEST_STEPS) -> bool:
 def unrestricted(data: IncompleteRows, mean: Array, covariance: Array) -> Unrestricted | None:
     """Of rows as they were, not rotated, and the mean and covariance of a model of them.
 
-    None where that would take long, and where there are no more rows than columns, of which
-    nothing but a factor model can be regular.
+    None where that would take long, where there are no more rows than columns, of which
+    nothing but a factor model can be regular, and where no row has values of two columns.
     """
     p = data.rows.shape[1]
-    if too_long(data) or data.n <= p or p < 2:
+    alone = data.patterns.sum(axis=1).max() < 2
+    if too_long(data) or data.n <= p or p < 2 or alone:
         return None
     pairs = p * (p - 1) // 2
     replicates = min(math.ceil(PAIRS / pairs), MOST_REPLICATES)

@@ -8,8 +8,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from functools import cached_property
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -17,17 +16,20 @@ from cuspfa._typing import Array, Indices, RandomState
 from cuspfa._utils.arguments import generator, must_be, one_of
 from cuspfa.data.validate import check_columns
 from cuspfa.inference.kernels import Statistics
+from cuspfa.interop.arviz_ import for_arviz
+from cuspfa.io import posterior_format
 from cuspfa.missing.saturated import Effective
-from cuspfa.posterior.draws import Draws, check_draws
+from cuspfa.model.prior import CuspPrior
+from cuspfa.posterior.draws import Draws, Interval, check_draws
 from cuspfa.posterior.fit_info import FitInfo
+from cuspfa.posterior.provenance import Provenance
 from cuspfa.posterior.quantiles import sorted_quantiles, tails
+from cuspfa.reporting.html import write_report
+from cuspfa.reporting.repr_html import repr_html
+from cuspfa.reporting.summary import Summary, as_dict, summarise
+from cuspfa.rotation.aligned import AlignedDraws, align
 from cuspfa.rotation.axes import on_axes
 from cuspfa.rotation.gpa import RotatedLoadings, Rotation
-
-if TYPE_CHECKING:
-    from cuspfa.posterior.provenance import Provenance
-    from cuspfa.reporting.summary import Summary
-    from cuspfa.rotation.aligned import AlignedDraws
 
 FEWEST_A_COLUMN = 3
 """Rows a column that data with missing values must be worth for measures of fit."""
@@ -38,22 +40,25 @@ BLOCK = 1 << 23
 """Numbers of a block of entries by draws: 64 MB."""
 
 
-class Interval(NamedTuple):
-    """Lower and upper ends, entry by entry."""
-
-    lower: Array
-    upper: Array
-
-
 class Posterior(ABC):
     """Draws, means and intervals in the user's units."""
 
+    kind: ClassVar[Literal["variational", "gibbs"]]
+    """The engine that made it."""
+    layout: ClassVar[posterior_format.Layout]
+    """What a file of such a posterior holds."""
     names: list[str] | None
     """Column names, if the data had any."""
     n_rows: int
     """Rows of the data."""
+    prior: CuspPrior
+    """The prior of the fit."""
     center: Array
     """(p,) Sample means."""
+    scale: Array
+    """(p,) The user's value is center + scale × the engine's."""
+    statistics: Statistics | None
+    """YᵀY on the engine's scale, or a root of it; None where it would be large."""
     fit_info: FitInfo | None
     """How the fit went."""
     rotation: Rotation | None = None
@@ -69,6 +74,21 @@ class Posterior(ABC):
     def mean(self) -> Array:
         """(p,) E of the columns' means; the sample means where nothing is missing."""
         return self.center
+
+    @property
+    def column_names(self) -> list[str]:
+        """Names of the columns: those of the data, or x0, x1, ..."""
+        p = len(self.center)
+        return [f"x{j}" for j in range(p)] if self.names is None else list(self.names)
+
+    @abstractmethod
+    def to_entries(self, *, statistics: bool) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Plain values and arrays for a file; see `save`."""
+
+    @classmethod
+    @abstractmethod
+    def from_entries(cls, content: dict[str, Any], arrays: dict[str, Array]) -> Self:
+        """The posterior of a file, from checked entries and arrays of the right shapes."""
 
     @property
     @abstractmethod
@@ -195,8 +215,6 @@ class Posterior(ABC):
         >>> print(CuspFactorAnalysis().fit(X).posterior_.summary().headline)
         2 factors, all of which explain more than 3 % each (parallel analysis: 2)
         """
-        from cuspfa.reporting.summary import summarise
-
         return summarise(self, self.draw(n_draws, random_state=random_state))
 
     def to_dict(
@@ -212,8 +230,6 @@ class Posterior(ABC):
         n_draws, random_state
             For the intervals; see `draw`.
         """
-        from cuspfa.reporting.summary import as_dict
-
         return as_dict(self, self.draw(n_draws, random_state=random_state), scores)
 
     def save(
@@ -233,7 +249,7 @@ class Posterior(ABC):
             rare category, gives that row away by its cross-products, and rotated rows give away
             all that is known of how rows differ: leave them out before such a fit is shared.
         scores : ndarray (n, K) or None, default=None
-            Factor scores to include, as `transform` gives them; `posterior.files.load_scores`
+            Factor scores to include, as `transform` gives them; `cuspfa.posterior.load_scores`
             reads them. Without them no score or label of a row is inside, and no row as it was.
 
         Examples
@@ -247,9 +263,13 @@ class Posterior(ABC):
         ...     os.listdir(folder)
         ['fit.cuspfa']
         """
-        from cuspfa.io.posterior_format import save
-
-        save(self, path, statistics=statistics, scores=scores)
+        target = posterior_format.check_target(path)
+        if not isinstance(statistics, (bool, np.bool_)):
+            raise must_be("statistics", "True or False", statistics)
+        content, arrays = self.to_entries(statistics=bool(statistics))
+        posterior_format.save(
+            type(self), content, arrays, target, scores=scores, n_factors=self.n_active
+        )
 
     def report(
         self,
@@ -288,14 +308,10 @@ class Posterior(ABC):
         ...     os.listdir(folder)
         ['report.html']
         """
-        # A page on a posterior is more than a posterior should know of.
-        write_report = import_module("cuspfa.reporting.html").write_report
         write_report(self, path, title=title, scores=scores, draws=draws)
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        from cuspfa.reporting.repr_html import repr_html
-
         return repr_html(self)
 
     def align(
@@ -342,8 +358,6 @@ class Posterior(ABC):
         >>> aligned.table().lower.shape, bool(aligned.quality > 0.95)
         ((10, 2), True)
         """
-        from cuspfa.rotation.aligned import align
-
         return align(self, rotation, alignment, draws, n_draws, random_state)
 
     def to_arviz(
@@ -394,8 +408,6 @@ class Posterior(ABC):
         >>> dict(data["posterior"]["loadings"].sizes)
         {'chain': 1, 'draw': 200, 'feature': 8, 'factor': 2}
         """
-        from cuspfa.interop.arviz_ import for_arviz
-
         if draws is None:
             # A sampler gives all it kept, chain after chain, when asked for more than that.
             number = n_draws if self.n_chains == 1 else EVERY

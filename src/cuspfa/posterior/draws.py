@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cuspfa._typing import Array, BoolArray, Indices
 from cuspfa._utils.arguments import must_be, whole
 from cuspfa.errors import InputError
+
+
+class Interval(NamedTuple):
+    """Lower and upper ends, entry by entry."""
+
+    lower: Array
+    upper: Array
 
 
 @dataclass(frozen=True, eq=False)

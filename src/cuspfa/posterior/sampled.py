@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -12,9 +12,11 @@ from cuspfa._typing import Array, BoolArray, RandomState
 from cuspfa._utils.arguments import generator, must_be, whole
 from cuspfa._utils.threads import one_blas_thread
 from cuspfa.diagnostics.mcmc import effective_size, r_hat
+from cuspfa.errors import FileError
 from cuspfa.inference.kernels import Statistics
 from cuspfa.missing.saturated import Effective
 from cuspfa.model.prior import CuspPrior
+from cuspfa.posterior import sampled_entries
 from cuspfa.posterior.base import Posterior, correlation_of
 from cuspfa.posterior.draws import Draws
 from cuspfa.posterior.fit_info import FitInfo
@@ -89,6 +91,9 @@ class SampledPosterior(Posterior):
         How the fit went.
     """
 
+    kind: ClassVar = "gibbs"
+    layout: ClassVar = sampled_entries.LAYOUT
+
     loadings: Array
     noise_variance_draws: Array
     active: BoolArray
@@ -116,6 +121,18 @@ class SampledPosterior(Posterior):
             f"<SampledPosterior of {self.n_active} factors, {self.n_rows} rows, {p} columns, "
             f"{size} draws>"
         )
+
+    def to_entries(self, *, statistics: bool) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Plain values and arrays for a file; see `save`."""
+        return sampled_entries.describe(self, statistics)
+
+    @classmethod
+    def from_entries(cls, content: dict[str, Any], arrays: dict[str, Array]) -> Self:
+        """The posterior of a file, from checked entries and arrays of the right shapes."""
+        found = cls(**sampled_entries.values(content, arrays))
+        if found.n_active != content["n_factors"]:
+            raise FileError("is damaged: its draws have another number of factors than it says")
+        return found
 
     @cached_property
     def count_probabilities(self) -> Array:
@@ -252,7 +269,7 @@ class SampledPosterior(Posterior):
             batch.covariance[:, upper[0], upper[1]]
             for batch in Draws(self.loadings, self.noise_variance_draws).only(chosen).batches()
         ]
-        labels = self.names if self.names is not None else [f"x{j}" for j in range(p)]
+        labels = self.column_names
         pairs = zip(chosen[upper[0]], chosen[upper[1]], strict=True)
         names = [f"covariance of {labels[i]} and {labels[j]}" for i, j in pairs]
         counted = self.active.sum(axis=1)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from cuspfa._typing import Array, RandomState
 from cuspfa._utils.arguments import generator, must_be, whole
-from cuspfa._utils.linalg import rotated_rows, symmetric_root
 from cuspfa._utils.threads import one_blas_thread
 from cuspfa.errors import DataError, InputError
 from cuspfa.inference.kernels import (
@@ -20,7 +19,6 @@ from cuspfa.inference.kernels import (
     rotate,
     scale_rotation_move,
     squared_norms,
-    standard_wishart,
     sweep,
 )
 from cuspfa.inference.updates import LoadingsDistribution, Noise
@@ -28,7 +26,9 @@ from cuspfa.missing.kernels import RowsInMemory, begin_filled, sweep_filled
 from cuspfa.missing.saturated import Effective, unrestricted
 from cuspfa.model.prior import CuspPrior
 from cuspfa.model.slabs import Slab
+from cuspfa.posterior import variational_entries
 from cuspfa.posterior.base import Posterior, correlation_of
+from cuspfa.posterior.distributions import Means, ScoreDistribution
 from cuspfa.posterior.draws import Draws
 from cuspfa.posterior.fit_info import FitInfo
 from cuspfa.posterior.provenance import Provenance
@@ -49,40 +49,6 @@ def _chunks(shape: tuple[int, ...], numbers: int = CHUNK) -> list[slice]:
     """Of draws (size, p, K), as many at a time as have so many numbers."""
     step = max(1, numbers // max(shape[1] * shape[2], 1))
     return [slice(first, first + step) for first in range(0, shape[0], step)]
-
-
-class ScoreDistribution(NamedTuple):
-    """q(η_i) = N(m_i, V), i = 1..n, by what the scale-rotation move needs of it."""
-
-    inner: Array
-    """(K, K) Σ_i m_i m_iᵀ."""
-    covariance: Array
-    """(K, K) V."""
-    n: float
-
-    def draw_second(self, size: int, rng: np.random.Generator) -> Array:
-        """Draws of ηᵀη, (size, K, K): min(n, K) rotated rows with a mean, the others without."""
-        k = len(self.covariance)
-        rows = min(round(self.n), k)
-        mean = symmetric_root(self.inner)
-        if rows < k:
-            mean = rotated_rows(mean, rows)
-        root = np.linalg.cholesky(self.covariance).T
-        scores = mean + rng.standard_normal((size, rows, k)) @ root
-        second: Array = scores.transpose(0, 2, 1) @ scores
-        rest = round(self.n) - rows
-        if rest > 0:
-            second += root.T @ standard_wishart(rest, size, k, rng) @ root
-        return second
-
-
-class Means(NamedTuple):
-    """What is known of the means of incomplete columns."""
-
-    location: Array
-    """(p,) E, as a difference to the mean of what was observed, on the scale the engine saw."""
-    counts: Array
-    """(p,) values that each column has."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -139,6 +105,9 @@ class VariationalPosterior(Posterior):
         Where it came from.
     """
 
+    kind: ClassVar = "variational"
+    layout: ClassVar = variational_entries.LAYOUT
+
     loadings: LoadingsDistribution
     noise: Noise
     scores: ScoreDistribution
@@ -166,6 +135,16 @@ class VariationalPosterior(Posterior):
         """Short: its arrays are for asking, not for looking at."""
         p, k = self.loadings.mean.shape
         return f"<VariationalPosterior of {k} factors, {self.n_rows} rows, {p} columns>"
+
+    def to_entries(self, *, statistics: bool) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Plain values and arrays for a file; see `save`."""
+        return variational_entries.describe(self, statistics)
+
+    @classmethod
+    def from_entries(cls, content: dict[str, Any], arrays: dict[str, Array]) -> Self:
+        """The posterior of a file, from checked entries and arrays of the right shapes."""
+        own, *others = variational_entries.values(content, arrays)
+        return cls(**own, alternatives=tuple(cls(**other) for other in others))
 
     @property
     def n_active(self) -> int:

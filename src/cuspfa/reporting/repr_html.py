@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cuspfa.reporting.summary import MIN_SHARE, column_names, headline
+from cuspfa.reporting.summary import MIN_SHARE, headline
 from cuspfa.rotation.axes import shares
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def repr_html(posterior: Posterior) -> str:
     """HTML with styles of its own, in the colours of the page that it stands on."""
     rotated_solution = posterior.rotated_solution
     share = shares(rotated_solution)
-    names = column_names(posterior)
+    names = posterior.column_names
     large = int(np.sum(posterior.explained_variance_ratio > MIN_SHARE))
     size = f"{posterior.n_rows} rows, {len(names)} columns"
     axes = "principal axes" if posterior.rotation is None else posterior.rotation.method

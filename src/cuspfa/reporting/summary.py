@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,10 +18,12 @@ from cuspfa.diagnostics.fit_measures import (
     other_rules,
 )
 from cuspfa.diagnostics.reliability import determinacy
-from cuspfa.posterior.base import Interval, Posterior
-from cuspfa.posterior.draws import Draws
+from cuspfa.posterior.draws import Draws, Interval
 from cuspfa.posterior.fit_info import SearchEntry
 from cuspfa.reporting.labels import short_names, width
+
+if TYPE_CHECKING:
+    from cuspfa.posterior.base import Posterior
 
 FORMAT, VERSION = "cuspfa-summary", 1
 MIN_SHARE = 0.03
@@ -159,7 +161,7 @@ def headline(n_factors: int, large: int, parallel: int | None, alive: int | None
 
 def summarise(posterior: Posterior, draws: Draws) -> Summary:
     """The summary of a posterior, with intervals from these draws."""
-    names = column_names(posterior)
+    names = posterior.column_names
     rotated_solution, flat = posterior.rotated_solution, posterior.standardized_loadings
     loadings = rotated_solution.loadings
     share, (lower, upper) = factor_shares(posterior, draws)
@@ -244,12 +246,6 @@ def _strongest(column: Array, names: list[str], number: int = 4) -> list[tuple[s
     return [(names[j], float(column[j])) for j in order]
 
 
-def column_names(posterior: Posterior) -> list[str]:
-    """The data's own, or numbers."""
-    p = len(posterior.noise_variance)
-    return list(posterior.names) if posterior.names is not None else [f"x{j}" for j in range(p)]
-
-
 def as_dict(posterior: Posterior, draws: Draws, scores: Any = None) -> dict[str, Any]:
     """Plain values for JSON; of the rows nothing, unless scores are given."""
     found = summarise(posterior, draws)
@@ -264,7 +260,7 @@ def as_dict(posterior: Posterior, draws: Draws, scores: Any = None) -> dict[str,
         "headline": found.headline,
         "remark": found.remark,
         "n_rows": found.n_rows,
-        "columns": column_names(posterior),
+        "columns": posterior.column_names,
         "n_factors": len(found.factors),
         "n_large_factors": int(np.sum(large)),
         "large_share": MIN_SHARE,

@@ -266,8 +266,6 @@ def align(
     random_state: RandomState,
 ) -> AlignedDraws:
     """See `Posterior.align`."""
-    from cuspfa.reporting.summary import column_names
-
     own = isinstance(rotation, str) and rotation == "own"
     settings = posterior.rotation if own else as_rotation(rotation)
     if alignment is not None:
@@ -280,7 +278,7 @@ def align(
         posterior.rotated_solution if own else on_axes(posterior.standardized_loadings, settings)
     )
     rotated = align_draws(draws, rotated_solution, settings if way == "rotation" else None, way)
-    return AlignedDraws(draws, rotated_solution, *rotated, column_names(posterior), posterior.mean)
+    return AlignedDraws(draws, rotated_solution, *rotated, posterior.column_names, posterior.mean)
 
 
 def _precision(draws: Draws, number: int) -> Array:

@@ -14,7 +14,6 @@ from cuspfa.errors import DataError
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.draws import Draws
 from cuspfa.posterior.quantiles import tails
-from cuspfa.reporting.summary import column_names
 from cuspfa.rotation.align import align_draws
 from cuspfa.rotation.gpa import RotatedLoadings
 
@@ -156,7 +155,7 @@ def factor_congruence(
         for _ in range(PERMUTATIONS)
     ]
     chance = np.quantile(luck, 0.95, axis=0)[: len(pairs)] if len(pairs) else np.zeros(0)
-    return FactorCongruence(alike, lower, upper, chance, pairs, *sides, column_names(one))
+    return FactorCongruence(alike, lower, upper, chance, pairs, *sides, one.column_names)
 
 
 def _posterior(name: str, value: Any) -> Posterior:

@@ -19,7 +19,7 @@ def write(fit: Path, output: Path, *, title: str | None, scores: bool) -> None:
     posterior = load_fit(fit)
     found = None
     if scores:
-        from cuspfa.io.posterior_format import load_scores
+        from cuspfa.posterior.files import load_scores
 
         found = load_scores(fit)
         if found is None:

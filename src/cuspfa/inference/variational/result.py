@@ -15,8 +15,9 @@ from cuspfa.inference.variational.steps import State
 from cuspfa.missing.kernels import RowsInMemory
 from cuspfa.missing.source import MissingDataSource
 from cuspfa.model.prior import CuspPrior
+from cuspfa.posterior.distributions import Means, ScoreDistribution
 from cuspfa.posterior.fit_info import FitInfo
-from cuspfa.posterior.variational import Means, ScoreDistribution, VariationalPosterior
+from cuspfa.posterior.variational import VariationalPosterior
 
 
 def posterior_of(

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from cuspfa._typing import Array, Indices
 from cuspfa.errors import InputError
-from cuspfa.posterior.base import Interval, Posterior
-from cuspfa.posterior.draws import Draws, check_draws
+from cuspfa.posterior.draws import Draws, Interval, check_draws
 from cuspfa.posterior.fit_info import FitInfo
 from cuspfa.posterior.provenance import Provenance
-from cuspfa.reporting.summary import MIN_SHARE, Summary, column_names, summarise
+from cuspfa.reporting.summary import MIN_SHARE, Summary, summarise
 from cuspfa.rotation.aligned import AlignedDraws, Item, LoadingTable
 from cuspfa.rotation.gpa import Rotation, as_rotation
+
+if TYPE_CHECKING:
+    from cuspfa.posterior.base import Posterior
 
 OTHERS = ("varimax", "oblimin")
 """Axes that the report can be switched to, besides the fit's own and principal axes."""
@@ -151,7 +153,7 @@ def gather(posterior: Posterior, draws: Draws | None = None, scores: Any = None)
         draws = posterior.draw(number_of_draws(posterior), random_state=0)
     check_draws(draws, len(posterior.noise_variance))
     summary = summarise(posterior, draws)
-    names = column_names(posterior)
+    names = posterior.column_names
     shown = _shown(posterior.rotated_solution.loadings)
     flat = posterior.standardized_loadings[shown]
     fitted = flat @ flat.T

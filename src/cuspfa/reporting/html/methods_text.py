@@ -7,7 +7,6 @@ from typing import Any
 
 from cuspfa.model.prior import CuspPrior
 from cuspfa.posterior.provenance import Provenance, versions
-from cuspfa.posterior.sampled import SampledPosterior
 from cuspfa.reporting.html.content import Content
 from cuspfa.reporting.html.svg import minus
 
@@ -111,7 +110,7 @@ def _method(content: Content) -> str:
 
 
 def _number_drawn(content: Content) -> bool:
-    return isinstance(content.posterior, SampledPosterior) and not content.number_given
+    return content.posterior.kind == "gibbs" and not content.number_given
 
 
 def _intervals(content: Content) -> str:

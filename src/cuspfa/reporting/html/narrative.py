@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cuspfa.posterior.sampled import SampledPosterior
 from cuspfa.reporting.html.content import Axes, Content
 from cuspfa.reporting.html.svg import minus
 from cuspfa.reporting.summary import MIN_SHARE, UNSURE
@@ -252,7 +251,7 @@ def _told(content: Content, word: str) -> bool:
 
 
 def _about_data(content: Content) -> Iterator[str]:
-    drawn = isinstance(content.posterior, SampledPosterior)  # its draws are those of the fit
+    drawn = content.posterior.kind == "gibbs"  # its draws are those of the fit
     if (
         content.missing is not None
         and not drawn

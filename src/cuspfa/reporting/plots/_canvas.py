@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from cuspfa._utils.arguments import must_be
 from cuspfa.posterior.base import Posterior
 from cuspfa.reporting.labels import short, short_names
-from cuspfa.reporting.summary import column_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,7 +79,7 @@ def say(ax: Axes, words: str) -> None:
 
 def shown_names(posterior: Posterior) -> list[str]:
     """Short names, all different."""
-    return short_names(column_names(posterior), LONGEST)
+    return short_names(posterior.column_names, LONGEST)
 
 
 def room_for(names: Sequence[str]) -> float:

@@ -9,8 +9,8 @@ import numpy as np
 
 from cuspfa._typing import Array, BoolArray, Indices, RandomState
 from cuspfa._utils.arguments import whole
-from cuspfa.posterior.base import Interval, Posterior
-from cuspfa.posterior.draws import Draws
+from cuspfa.posterior.base import Posterior
+from cuspfa.posterior.draws import Draws, Interval
 from cuspfa.reporting.plots._canvas import (
     BLUE,
     DARK,

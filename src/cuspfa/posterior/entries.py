@@ -1,13 +1,12 @@
-"""What `fit.json` says of a posterior of any kind: how each entry is written and checked.
+"""Entries of `fit.json` that posteriors of every kind have: how each is written and checked.
 
-The checks of single values are in `_json_kinds.py`.
+The checks of single values are in `cuspfa.io.schema`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cuspfa._typing import Array
 from cuspfa.data.in_memory import RotatedRows
@@ -20,12 +19,10 @@ from cuspfa.model.prior import CuspPrior
 from cuspfa.model.slabs import EmpiricalBayesSlab, GaussianSlab, InverseGammaSlab, Slab
 from cuspfa.posterior.fit_info import FitInfo, SearchEntry
 from cuspfa.posterior.provenance import Provenance
-from cuspfa.posterior.sampled import SampledPosterior
-from cuspfa.posterior.variational import VariationalPosterior
 from cuspfa.rotation.gpa import Rotation
 
-FORMAT, VERSION = "cuspfa-fit", 3
-"""Version 2 is for incomplete data and for draws; other fits are still written as version 1."""
+if TYPE_CHECKING:
+    from cuspfa.posterior.base import Posterior
 
 # --- the entries of fit.json ---
 
@@ -59,20 +56,16 @@ _FIT_INFO: dict[str, json_kinds.Kind] = {
 # --- as JSON has them ---
 
 
-def shared_out(posterior: VariationalPosterior | SampledPosterior, **own: Any) -> dict[str, Any]:
+def shared_out(posterior: Posterior, **own: Any) -> dict[str, Any]:
     """The entries that posteriors of every kind have, then those of its own."""
     return {
-        "format": FORMAT,
-        "version": VERSION,
-        "library": version("cuspfa"),
         "n_rows": int(posterior.n_rows),
         "n_columns": len(posterior.scale),
         "names": None if posterior.names is None else list(posterior.names),
         "prior": plain_values(posterior.prior, _PRIOR),
         "rotation": _rotation_out(posterior.rotation),
         "provenance": _provenance_out(posterior.provenance),
-        "statistics": None,
-        "scores": False,
+        "kind": posterior.kind,
         **own,
     }
 
@@ -186,12 +179,13 @@ def _statistics(name: str, value: Any) -> dict[str, Any]:
 
 
 def missing_in(name: str, value: Any) -> dict[str, Any]:
-    """What is kept of incomplete data, checked; older files do not say what they are worth."""
-    kinds: dict[str, json_kinds.Kind] = {"correlation": json_kinds.flag}
-    if isinstance(value, dict) and "effective" in value:
-        kinds["effective"] = json_kinds.optional(json_kinds.list_of(json_kinds.positive, 2))
+    """What is kept of incomplete data, checked."""
+    kinds: dict[str, json_kinds.Kind] = {
+        "correlation": json_kinds.flag,
+        "effective": json_kinds.optional(json_kinds.list_of(json_kinds.positive, 2)),
+    }
     found = json_kinds.fields(name, value, kinds)
-    known = found.setdefault("effective", None)
+    known = found["effective"]
     if known is not None and (len(known) < 2 or not found["correlation"]):
         raise json_kinds.wrong(name, known)
     return found
@@ -251,6 +245,7 @@ _ROTATION: dict[str, json_kinds.Kind] = {
 }
 SHARED_KINDS: dict[str, json_kinds.Kind] = {
     "format": json_kinds.text,
+    "kind": json_kinds.text,
     "version": json_kinds.count,
     "library": json_kinds.text,
     "n_rows": json_kinds.count,

@@ -1,21 +1,23 @@
-"""What a file says of a sampled posterior; the rest is in `files.py`, which calls this."""
+"""Entries and arrays of a saved `SampledPosterior`."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cuspfa._typing import Array
 from cuspfa.errors import FileError
 from cuspfa.io import plausibility
-from cuspfa.io import posterior_entries as entries
 from cuspfa.io import schema as json_kinds
-from cuspfa.posterior.sampled import SampledPosterior
+from cuspfa.io.posterior_format import Layout
+from cuspfa.posterior import entries
+
+if TYPE_CHECKING:
+    from cuspfa.posterior.sampled import SampledPosterior
 
 KINDS: dict[str, json_kinds.Kind] = {
     **entries.SHARED_KINDS,
-    "kind": json_kinds.word("gibbs"),
     "n_draws": json_kinds.count,
     "n_chains": json_kinds.count,
     "n_terms": json_kinds.count,
@@ -53,7 +55,6 @@ def describe(
         arrays["trace"] = posterior.fit_info.trace
     content = entries.shared_out(
         posterior,
-        kind="gibbs",
         statistics=known,
         n_draws=size,
         n_chains=int(posterior.n_chains),
@@ -64,12 +65,6 @@ def describe(
         fit_info=entries.fit_info_out(posterior.fit_info),
     )
     return content, arrays
-
-
-def kinds(content: dict[str, Any]) -> dict[str, json_kinds.Kind]:
-    """Of the entries that this `fit.json` must have."""
-    content.setdefault("missing", None)  # files from before samplers took incomplete data
-    return KINDS
 
 
 def check(content: dict[str, Any]) -> None:
@@ -104,8 +99,8 @@ def shapes(content: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     return found
 
 
-def rebuild(content: dict[str, Any], arrays: dict[str, Array]) -> SampledPosterior:
-    """The posterior; shapes are known to be right."""
+def values(content: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
+    """The fields of the posterior; shapes are known to be right."""
     for name, array in arrays.items():
         right = np.isfinite(array)
         if name in ("scale", "noise_variance", "counts"):
@@ -115,27 +110,27 @@ def rebuild(content: dict[str, Any], arrays: dict[str, Array]) -> SampledPosteri
         if name != "trace" and not np.all(right):
             raise FileError(f"has numbers in {name}.npy that cannot be there")
         plausibility.check_size(name, array, positive=name == "noise_variance")
-    posterior = SampledPosterior(
-        loadings=arrays["loadings"],
-        noise_variance_draws=arrays["noise_variance"],
-        active=arrays["active"] > 0,
-        log_likelihood=arrays["log_likelihood"],
-        n_chains=content["n_chains"],
-        spike=content["spike"],
-        prior=content["prior"],
-        statistics=entries.statistics_of(content["statistics"], arrays),
-        center=arrays["center"],
-        scale=arrays["scale"],
-        n_rows=content["n_rows"],
-        names=content["names"],
-        mean_draws=arrays.get("mean"),
-        counts=arrays.get("counts"),
-        correlation=arrays.get("correlation"),
-        effective=entries.effective_of(content["missing"]),
-        rotation=content["rotation"],
-        provenance=content["provenance"],
-        fit_info=entries.fit_info_of(content["fit_info"], arrays.get("trace")),
-    )
-    if posterior.n_active != content["n_factors"]:
-        raise FileError("is damaged: its draws have another number of factors than it says")
-    return posterior
+    return {
+        "loadings": arrays["loadings"],
+        "noise_variance_draws": arrays["noise_variance"],
+        "active": arrays["active"] > 0,
+        "log_likelihood": arrays["log_likelihood"],
+        "n_chains": content["n_chains"],
+        "spike": content["spike"],
+        "prior": content["prior"],
+        "statistics": entries.statistics_of(content["statistics"], arrays),
+        "center": arrays["center"],
+        "scale": arrays["scale"],
+        "n_rows": content["n_rows"],
+        "names": content["names"],
+        "mean_draws": arrays.get("mean"),
+        "counts": arrays.get("counts"),
+        "correlation": arrays.get("correlation"),
+        "effective": entries.effective_of(content["missing"]),
+        "rotation": content["rotation"],
+        "provenance": content["provenance"],
+        "fit_info": entries.fit_info_of(content["fit_info"], arrays.get("trace")),
+    }
+
+
+LAYOUT = Layout(KINDS, check, shapes)

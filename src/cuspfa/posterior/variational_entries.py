@@ -1,9 +1,9 @@
-"""What a file says of a variational posterior; the rest is in `files.py`, which calls this."""
+"""Entries and arrays of a saved `VariationalPosterior`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,13 +11,17 @@ from cuspfa._typing import Array
 from cuspfa.errors import FileError, InputError
 from cuspfa.inference.updates import Loadings, LoadingsDistribution, Noise
 from cuspfa.io import plausibility
-from cuspfa.io import posterior_entries as entries
 from cuspfa.io import schema as json_kinds
+from cuspfa.io.posterior_format import Layout
 from cuspfa.missing.updates import RowwiseLoadings
-from cuspfa.posterior.variational import Means, ScoreDistribution, VariationalPosterior
+from cuspfa.posterior import entries
+from cuspfa.posterior.distributions import Means, ScoreDistribution
+
+if TYPE_CHECKING:
+    from cuspfa.posterior.variational import VariationalPosterior
 
 MAX_ALTERNATIVES = 1000
-"""Rivals of a posterior that are kept."""
+"""Alternatives that a file may hold."""
 
 _OWN: dict[str, json_kinds.Kind] = {
     "expected_active_factors": json_kinds.number,
@@ -39,14 +43,9 @@ def _part(name: str, value: Any) -> dict[str, Any]:
 
 KINDS: dict[str, json_kinds.Kind] = {
     **entries.SHARED_KINDS,
-    "kind": json_kinds.word("variational"),
+    "missing": json_kinds.optional(entries.missing_in),
     "parts": json_kinds.list_of(_part, 1 + MAX_ALTERNATIVES),
 }
-
-
-def kinds(content: dict[str, Any]) -> dict[str, json_kinds.Kind]:
-    """Of the entries that this `fit.json` must have."""
-    return KINDS | ({"missing": entries.missing_in} if content["version"] > 1 else {})
 
 
 def check(content: dict[str, Any]) -> None:
@@ -59,8 +58,8 @@ def describe(
     posterior: VariationalPosterior, statistics: bool
 ) -> tuple[dict[str, Any], dict[str, Array]]:
     """Plain values and arrays."""
-    for rival in posterior.alternatives:
-        _check_shared(posterior, rival)
+    for other in posterior.alternatives:
+        _check_shared(posterior, other)
     arrays = {"center": posterior.center, "scale": posterior.scale}
     missing = posterior.means is not None
     if posterior.means is not None:
@@ -75,11 +74,8 @@ def describe(
     for part, prefix in zip((posterior, *posterior.alternatives), _prefixes(), strict=False):
         parts.append(_describe_part(part))
         arrays |= {prefix + name: array for name, array in _part_arrays(part).items()}
-    content = entries.shared_out(posterior, kind="variational", statistics=known, parts=parts)
-    if missing:
-        content["missing"] = entries.missing_out(correlation, posterior.effective)
-    else:
-        content["version"] = 1
+    known_missing = entries.missing_out(correlation, posterior.effective) if missing else None
+    content = entries.shared_out(posterior, statistics=known, missing=known_missing, parts=parts)
     return content, arrays
 
 
@@ -92,22 +88,22 @@ def _prefixes() -> Iterator[str]:
         yield f"alternatives/{number}/"
 
 
-def _check_shared(posterior: VariationalPosterior, rival: VariationalPosterior) -> None:
+def _check_shared(posterior: VariationalPosterior, other: VariationalPosterior) -> None:
     same = (
-        not rival.alternatives
-        and rival.prior == posterior.prior
-        and rival.statistics is posterior.statistics
-        and _same_counts(rival.means, posterior.means)
-        and rival.n_rows == posterior.n_rows
-        and rival.names == posterior.names
-        and np.array_equal(rival.center, posterior.center)
-        and np.array_equal(rival.scale, posterior.scale)
+        not other.alternatives
+        and other.prior == posterior.prior
+        and other.statistics is posterior.statistics
+        and _same_counts(other.means, posterior.means)
+        and other.n_rows == posterior.n_rows
+        and other.names == posterior.names
+        and np.array_equal(other.center, posterior.center)
+        and np.array_equal(other.scale, posterior.scale)
     )
     if not same:
         raise InputError(
             "This posterior cannot be saved: its alternatives must be of the same data and prior, "
-            "and have none themselves. Save it without them: "
-            "dataclasses.replace(posterior, alternatives=())."
+            "and have none themselves. Save it without them: dataclasses.replace(posterior, "
+            "alternatives=())."
         )
 
 
@@ -165,7 +161,7 @@ def shapes(content: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     """The arrays of a file, in their order."""
     p = content["n_columns"]
     found: dict[str, tuple[int, ...]] = {"center": (p,), "scale": (p,)}
-    missing = content.get("missing")
+    missing = content["missing"]
     if missing is not None:
         found["counts"] = (p,)
         if missing["correlation"]:
@@ -229,11 +225,11 @@ def _check_values(name: str, array: Array) -> None:
     plausibility.check_size(name, array, positive=kind in POSITIVE)
 
 
-def rebuild(content: dict[str, Any], arrays: dict[str, Array]) -> VariationalPosterior:
-    """The posterior; shapes are known to be right."""
+def values(content: dict[str, Any], arrays: dict[str, Array]) -> list[dict[str, Any]]:
+    """The fields of the posterior, then those of its alternatives; shapes are known to be right."""
     for name in shapes(content):
         _check_values(name, arrays[name])
-    missing = content.get("missing")
+    missing = content["missing"]
     shared = {
         "prior": content["prior"],
         "statistics": entries.statistics_of(content["statistics"], arrays),
@@ -252,13 +248,12 @@ def rebuild(content: dict[str, Any], arrays: dict[str, Array]) -> VariationalPos
         with np.errstate(all="ignore"):  # what overflows is refused
             spread = part["noise"].variance + part["tail_variance"] + part["loadings"].row_variance
         plausibility.check_units(arrays["scale"], part["loadings"].mean, spread)
-    alternatives = tuple(VariationalPosterior(**other, **shared) for other in others)
     rotation = content["rotation"]
     target = None if rotation is None else rotation.target
     if target is not None and np.shape(target) != first["loadings"].mean.shape:
         raise FileError(f"is damaged: a target of shape {np.shape(target)} is not of its loadings")
     own = {"rotation": rotation, "provenance": content["provenance"]}
-    return VariationalPosterior(**first, **shared, **own, alternatives=alternatives)
+    return [{**first, **shared, **own}, *({**other, **shared} for other in others)]
 
 
 def _rebuild_part(part: dict[str, Any], arrays: dict[str, Array], prefix: str) -> dict[str, Any]:
@@ -307,3 +302,6 @@ def _check_covariances(prefix: str, distribution: RowwiseLoadings) -> None:
         symmetric = False
     if not symmetric:
         raise FileError(f"has numbers in {prefix}loadings_covariance.npy that cannot be there")
+
+
+LAYOUT = Layout(KINDS, check, shapes)
