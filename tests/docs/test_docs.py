@@ -3,6 +3,8 @@
 import fnmatch
 import json
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 
 import cuspfa
 import pages
+from cuspfa import datasets
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -29,6 +32,23 @@ def test_python_on_the_page_runs_and_prints_what_it_says(page, tmp_path, monkeyp
     monkeypatch.chdir(tmp_path)  # some of it writes files
     for code, said in pages.blocks(page):
         assert pages.check(code, said, str(page)) == []
+
+
+def test_the_readme_shows_what_the_program_prints(tmp_path):
+    datasets.load_bfi(subset="paper", as_frame=True).data.to_csv(
+        tmp_path / "answers.csv", index=False
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "cuspfa", "fit", "answers.csv"],
+        cwd=tmp_path,
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    )
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = re.search(r"```text\n(Read answers.csv.*?)\n…\n```", readme, re.DOTALL)[1]
+    printed = "\n".join(done.stdout.splitlines()[: len(shown.splitlines())])
+    assert pages.wrong(shown, printed) == []
 
 
 def test_what_is_printed_is_compared():
