@@ -132,4 +132,4 @@ $(VENV)/.docs: pyproject.toml $(VENV)/.cli
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-* dist docs/_build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache fuzz
+	rm -rf $(VENV) $(VENV)-* dist docs/_build docs/generated .pytest_cache .mypy_cache .ruff_cache .import_linter_cache fuzz

@@ -1,7 +1,11 @@
 """How the pages are built (`make docs`): offline, and so that no page fetches anything either."""
 
 import re
+import shutil
 from importlib.metadata import version as installed_version
+from pathlib import Path
+
+from sphinx.util.inspect import TypeAliasForwardRef
 
 project = "cuspfa"
 author = "The cuspfa developers"
@@ -23,12 +27,23 @@ myst_heading_anchors = 3
 suppress_warnings = ["myst.header"]  # CHANGELOG.md is a page of its own when it is read alone
 
 default_role = "py:obj"  # `fit` in a docstring is a link where there is something to link to
-autodoc_typehints = "none"  # the docstrings have them in words
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+autodoc_type_aliases = {name: name for name in ("Array", "BoolArray", "FloatArray", "Indices")}
+TypeAliasForwardRef.__repr__ = lambda alias: alias.name  # `Array | None` reads as in the source
+python_maximum_signature_line_length = 88
+python_use_unqualified_type_names = True
 autodoc_member_order = "bysource"
-autosummary_generate = False
+autosummary_generate = True
+templates_path = ["_templates"]
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 toc_object_entries_show_parents = "hide"
+
+
+# One page for each public name, written by autosummary. A page of a name that is gone would be
+# an error of the build.
+shutil.rmtree(Path(__file__).parent / "generated", ignore_errors=True)
 
 
 def targets_of_anchors(app, docname, source):
@@ -43,6 +58,13 @@ def names_that_end_in_underscores(app, what, name, obj, options, lines):
             lines[number] = re.sub(r"(?<=\w)_(?!\w)", r"\_", line)
 
 
+def members_of_scikit_learn(app, what, name, obj, skip, options):
+    """Inherited methods are scikit-learn's to document, and their links lead to its own pages."""
+    home = getattr(obj, "__module__", None) or ""
+    return True if home.startswith("sklearn.") else None
+
+
 def setup(app):
+    app.connect("autodoc-skip-member", members_of_scikit_learn)
     app.connect("source-read", targets_of_anchors)
     app.connect("autodoc-process-docstring", names_that_end_in_underscores, priority=900)

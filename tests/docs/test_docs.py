@@ -3,14 +3,19 @@
 import fnmatch
 import json
 import re
+import subprocess
+import sys
 import tomllib
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
 
 import cuspfa
 import pages
+from cuspfa import datasets
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -29,6 +34,23 @@ def test_python_on_the_page_runs_and_prints_what_it_says(page, tmp_path, monkeyp
     monkeypatch.chdir(tmp_path)  # some of it writes files
     for code, said in pages.blocks(page):
         assert pages.check(code, said, str(page)) == []
+
+
+def test_the_readme_shows_what_the_program_prints(tmp_path):
+    datasets.load_bfi(subset="paper", as_frame=True).data.to_csv(
+        tmp_path / "answers.csv", index=False
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "cuspfa", "fit", "answers.csv"],
+        cwd=tmp_path,
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    )
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = re.search(r"```text\n(Read answers.csv.*?)\n…\n```", readme, re.DOTALL)[1]
+    printed = "\n".join(done.stdout.splitlines()[: len(shown.splitlines())])
+    assert pages.wrong(shown, printed) == []
 
 
 def test_what_is_printed_is_compared():
@@ -147,11 +169,45 @@ def test_every_page_is_in_the_tree_once():
     assert all(found.values()), found  # an entry that names nothing is an error of the build
 
 
-def test_every_public_name_is_on_the_reference_page():
+def on_the_reference_page():
+    """Names that autosummary makes pages for, below `cuspfa.`."""
     page = (DOCS / "api.md").read_text(encoding="utf-8")
-    homes = {"fit_indices": "diagnostics.fit_indices", "retention": "diagnostics.retention"}
+    lists = re.findall(
+        r"^\.\. autosummary::\n   :toctree: generated\n\n(.*?)```", page, re.M | re.S
+    )
+    return [name for names in lists for name in names.split()]
+
+
+def test_every_public_name_is_on_the_reference_page():
+    """Objects by their name, modules by all that they offer."""
+    listed = on_the_reference_page()
+    assert len(listed) == len(set(listed))
+    wanted = set()
     for name in set(cuspfa.__all__) - {"__version__"}:
-        assert re.search(rf":: (cuspfa\.)?{re.escape(homes.get(name, name))}\n", page), name
+        value = getattr(cuspfa, name)
+        inside = isinstance(value, ModuleType)
+        wanted |= {f"{name}.{one}" for one in offered(value)} if inside else {name}
+    assert wanted <= set(listed), wanted - set(listed)
+
+
+def test_every_name_on_the_reference_page_is_there():
+    for name in on_the_reference_page():
+        value = cuspfa
+        for number, part in enumerate(name.split(".")):
+            if not hasattr(value, part):
+                import_module("cuspfa." + ".".join(name.split(".")[: number + 1]))
+            value = getattr(value, part)
+        assert value.__doc__, name
+
+
+def offered(module):
+    """What a public module defines for its users."""
+    names = getattr(module, "__all__", None) or [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
+    ]
+    return {name for name in names if callable(getattr(module, name))}
 
 
 def test_every_image_comes_from_a_committed_script():

@@ -178,7 +178,7 @@ def fit(
         int,
         Parameter(
             converter=_whole_number,
-            help="Seed; without gibbs it matters only with over 400 columns.",
+            help="Seed of the random numbers. A variational fit does not depend on it.",
         ),
     ] = 0,
     memory_limit: Annotated[
