@@ -60,10 +60,9 @@ def from_prior(slab, p, rng):
     with np.errstate(divide="ignore"):
         log_s = np.log([1.0 - min(sum(weights[: h + 1]), 1.0) for h in range(H - 1)] + [0.0])
     log_s = log_s[None, :]
-    shape = None if a is None else np.array([a])
-    rate = None if b is None else np.array([b])
+    hyper = None if a is None else (np.array([a]), np.array([b]))
     process = Columns(active, log_s, np.array([H]))
-    return State(Chains(loadings, noise, Scales(theta, shape, rate, active)), process)
+    return State(Chains(loadings, noise, Scales(theta, hyper, active)), process)
 
 
 def rows_given(state, n, rng):

@@ -42,7 +42,6 @@ from cuspfa.inference.kernels import (
 from cuspfa.missing.kernels import draw_given_filled, draw_mean, fill
 from cuspfa.missing.source import MissingDataSource
 from cuspfa.model.prior import CuspPrior
-from cuspfa.model.slabs import GaussianSlab, InverseGammaSlab
 
 NOTHING = np.zeros(0, dtype=np.intp)
 
@@ -83,7 +82,7 @@ def sweep(state: State, at: int, model: Model, rng: np.random.Generator) -> Stat
         moved = np.arange(width) if free is None else np.flatnonzero(free.any(axis=0))
     chains, mean = _draw_given_scales(chains, mean, moved, model, rng)
     if len(moved) > 1:
-        chains = rotate_loadings(chains, moved, rng)
+        chains = rotate_loadings(chains, moved, model.prior.slab, rng)
     squared_norm = np.einsum("jbh,jbh->bh", chains.loadings, chains.loadings)
     p, slab = len(chains.noise), model.prior.slab
     if columns is None:
@@ -107,18 +106,20 @@ def _draw_given_scales(
 ) -> tuple[Chains, Array | None]:
     """Scores, loadings, noise and, where there are holes, values for these and means."""
     if not isinstance(model.data, MissingDataSource):
-        return draw_given_scales(chains, moved, model.data, model.prior, rng), None
+        chains = draw_given_scales(chains, moved, model.data, model.prior.slab, model.prior, rng)
+        return chains, None
     assert mean is not None
     data = model.data.original
     filled = fill(data, chains.loadings, chains.noise, mean, rng)
-    chains, _, level = draw_given_filled(chains, moved, data, filled, model.prior, rng)
+    chains, _, level = draw_given_filled(
+        chains, moved, data, filled, model.prior.slab, model.prior, rng
+    )
     return chains, draw_mean(chains.loadings, level, len(data.rows), rng)
 
 
 def with_labels(scales: Scales, columns: Columns, model: Model) -> Scales:
     """Scales whose inactive columns have the spike's variance; active ones are drawn next."""
-    slab = model.prior.slab
-    given = slab.variance if isinstance(slab, GaussianSlab) else scales.variances
+    given = model.prior.slab.active_variances(scales.variances)
     variances = np.where(columns.active, given, model.spike)
     variances[np.arange(variances.shape[1]) >= columns.terms[:, None]] = 0.0
     return scales._replace(variances=variances, free=columns.active)
@@ -140,12 +141,8 @@ def begin(
     p, size, _ = loadings.shape
     slab = model.prior.slab
     squared_norm = np.einsum("jbh,jbh->bh", loadings, loadings)
-    if isinstance(slab, InverseGammaSlab):
-        a, b = np.full(size, slab.shape), np.full(size, slab.rate)
-        scales = Scales(np.ones_like(squared_norm), a, b)
-    else:
-        assert isinstance(slab, GaussianSlab)
-        scales = Scales(np.full_like(squared_norm, slab.variance), None, None)
+    variances = slab.active_variances(np.ones_like(squared_norm))
+    scales = Scales(variances, slab.start_hyperparameters(size))
     columns = None
     if active is not None:
         columns = first_columns(active, model.prior, rng)

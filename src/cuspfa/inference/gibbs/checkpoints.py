@@ -198,24 +198,28 @@ def _state_out(state: State) -> dict[str, Any]:
     arrays: dict[str, Any] = {"loadings": chains.loadings, "noise": chains.noise}
     if mean is not None:
         arrays["mean"] = mean
-    for prefix, part in (("scales_", chains.scales), ("columns_", columns)):
-        if part is not None:
-            named = part._asdict()
-            arrays |= {prefix + key: value for key, value in named.items() if value is not None}
+    scales = chains.scales
+    arrays["scales_variances"] = scales.variances
+    if scales.free is not None:
+        arrays["scales_free"] = scales.free
+    if scales.hyperparameters is not None:
+        arrays["n_hyperparameters"] = np.array(len(scales.hyperparameters))
+        for number, values in enumerate(scales.hyperparameters):
+            arrays[f"hyperparameter_{number}"] = values
+    if columns is not None:
+        arrays |= {f"columns_{key}": value for key, value in columns._asdict().items()}
     return arrays
 
 
 def _state_in(arrays: dict[str, Any]) -> State:
-    def part(prefix: str) -> dict[str, Any]:
-        return {
-            key.removeprefix(prefix): value
-            for key, value in arrays.items()
-            if key.startswith(prefix)
-        }
-
-    nothing = dict.fromkeys(Scales._fields)
-    scales = Scales(**{**nothing, **part("scales_")})
-    columns = Columns(**part("columns_")) if part("columns_") else None
+    hyper = None
+    if "n_hyperparameters" in arrays:
+        number = int(arrays["n_hyperparameters"])
+        hyper = tuple(arrays[f"hyperparameter_{one}"] for one in range(number))
+    scales = Scales(arrays["scales_variances"], hyper, arrays.get("scales_free"))
+    columns = None
+    if "columns_active" in arrays:
+        columns = Columns(*(arrays[f"columns_{key}"] for key in Columns._fields))
     return State(Chains(arrays["loadings"], arrays["noise"], scales), columns, arrays.get("mean"))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from numbers import Integral, Real
 from pathlib import Path
@@ -23,7 +22,7 @@ from cuspfa.inference.kernels import flip
 from cuspfa.inference.updates import LoadingsDistribution, Noise
 from cuspfa.missing.source import MissingDataSource
 from cuspfa.model.prior import CuspPrior
-from cuspfa.model.slabs import EmpiricalBayesSlab, GaussianSlab, InverseGammaSlab
+from cuspfa.model.slabs import InverseGammaSlab
 
 TOGETHER = 40_000
 """Numbers of the data up to which all chains move together in one process: there what a sweep costs
@@ -226,11 +225,11 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
 
     def check_possible(self, prior: CuspPrior) -> None:
         """Raise an error that says what to do where this slab cannot be sampled."""
-        if isinstance(prior.slab, EmpiricalBayesSlab):
+        if not prior.slab.capabilities.sampled:
             raise InputError(
                 "The slab of prior must have a distribution that can be drawn from for "
                 "method='gibbs'. Got "
-                f"{prior.slab!r}, which plugs its variances in: use InverseGammaSlab or "
+                f"{prior.slab!r}, whose variances cannot be drawn: use InverseGammaSlab or "
                 "GaussianSlab, or method='variational'."
             )
 
@@ -246,7 +245,7 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
         return Model(
             data,
             prior,
-            automatic_spike(prior, source.n, source.p) if prior.spike is None else prior.spike,
+            prior.slab.automatic_spike(source.n, source.p) if prior.spike is None else prior.spike,
             most,
             self.start_adapt if self.adaptive else None,
             (float(self.adapt_rate[0]), float(self.adapt_rate[1])),
@@ -295,24 +294,6 @@ def default_prior() -> CuspPrior:
     of empty columns, and then all columns are active.
     """
     return CuspPrior(slab=InverseGammaSlab(2.0, 0.4))
-
-
-def automatic_spike(prior: CuspPrior, n: float, p: int) -> float:
-    """θ_∞ for `spike=None`: narrow enough to make no factors, and not much narrower.
-
-    As soon as θ_∞ > 2eb/p, a slab with a free variance is the better distribution of a column that
-    the data draw to zero. A tenth of it leaves a column room to grow: from a much narrower spike a
-    chain finds no factor that it has not begun with. Where a and b are learned the slab may come
-    nearer to zero, and the spike must lie below the edge of noise, 1/(p + 2√(np)).
-    """
-    slab = prior.slab
-    if isinstance(slab, GaussianSlab):
-        return slab.variance / 20
-    assert isinstance(slab, InverseGammaSlab)
-    widest = min(slab.rate / 20, slab.mode / 2, 0.2 * math.e * slab.rate / p)
-    if slab.pooled:
-        widest = min(widest, 0.25 / (p + 2.0 * np.sqrt(n * p)))
-    return float(max(widest, 1e-12))
 
 
 def _groups(n_chains: int, size: int) -> list[tuple[int, int]]:
