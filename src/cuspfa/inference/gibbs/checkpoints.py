@@ -25,7 +25,6 @@ from cuspfa.inference.gibbs.chain import Kept, Model, State
 from cuspfa.inference.gibbs.labels import Columns
 from cuspfa.inference.kernels import Chains, Scales
 from cuspfa.io.atomic import replacing
-from cuspfa.missing.source import MissingDataSource
 
 if TYPE_CHECKING:
     from cuspfa.inference.gibbs.settings import Gibbs
@@ -40,13 +39,8 @@ def settings_of(
 
     `streams` are the generators of the groups. Nothing is drawn from them.
     """
-    data, known = hashlib.sha256(), model.data
-    parts = [np.array([known.n]), known.squares]
-    if isinstance(known, MissingDataSource):
-        parts += [known.observed, known.original.rows]
-    else:
-        parts.append(known.rows[0])
-    for part in parts:
+    data = hashlib.sha256()
+    for part in model.data.identity:
         data.update(np.ascontiguousarray(part).tobytes())
     return {
         "n_chains": int(method.n_chains),
@@ -61,7 +55,7 @@ def settings_of(
         "n_factors": n_factors,
         "spike": model.spike,
         "prior": repr(model.prior),
-        "n_columns": len(model.data.squares),
+        "n_columns": len(model.data.variances),
         "data": data.hexdigest(),
         "random_state": streams[0].bit_generator.seed_seq.generate_state(4).tolist(),
     }

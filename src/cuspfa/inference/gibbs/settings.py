@@ -18,9 +18,9 @@ from cuspfa.data.protocols import DataSource
 from cuspfa.errors import DataError, InputError
 from cuspfa.inference.gibbs.chain import Callback, Kept, Model, Plan, State, begin, run, together
 from cuspfa.inference.gibbs.checkpoints import Store, settings_of
+from cuspfa.inference.gibbs.data_kernels import data_kernel
 from cuspfa.inference.kernels import flip
 from cuspfa.inference.updates import LoadingsDistribution, Noise
-from cuspfa.missing.source import MissingDataSource
 from cuspfa.model.prior import CuspPrior
 from cuspfa.model.slabs import InverseGammaSlab
 
@@ -179,10 +179,7 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
         With a given number all its columns are of the slab and there are no others.
         """
         model = self._model(source, prior)
-        rows = round(source.n)
-        if not isinstance(source, MissingDataSource):
-            rows = min(source.p, rows)
-        groups = _groups(self.n_chains, source.p * rows)
+        groups = _groups(self.n_chains, model.data.size)
         streams = rng.spawn(len(groups))
         plan = Plan(self.n_draws, self.burn_in, self.thin)
         folder = None if self.checkpoint_dir is None else Store(Path(self.checkpoint_dir))
@@ -235,7 +232,7 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
 
     def _model(self, source: DataSource, prior: CuspPrior) -> Model:
         self.check_possible(prior)
-        data = source if isinstance(source, MissingDataSource) else source.statistics(None)
+        data = data_kernel(source)
         if data is None:
             raise DataError(
                 "method='gibbs' needs the data as a dense matrix. Got a sparse one with many "
@@ -261,8 +258,7 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
         rng: np.random.Generator,
     ) -> State:
         """Chains at draws from the start, or at random; spare columns are drawn from the spike."""
-        data = model.data
-        variance = data.squares / (data.counts if isinstance(data, MissingDataSource) else data.n)
+        variance = model.data.variances
         p = len(variance)
         if start is None:
             width = model.most if n_factors is None else n_factors
