@@ -16,7 +16,8 @@ from cuspfa import CuspFactorAnalysis, Gibbs, datasets
 from cuspfa.data.in_memory import RotatedRows
 from cuspfa.errors import CuspWarning
 from cuspfa.inference.gibbs.chain import Model, begin, sweep
-from cuspfa.inference.gibbs.settings import automatic_spike, default_prior
+from cuspfa.inference.gibbs.data_kernels import CompleteDataKernel
+from cuspfa.inference.gibbs.settings import default_prior
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from oracles import gibbs as oracle
@@ -91,8 +92,16 @@ def flat() -> list[dict[str, Any]]:
     prior = default_prior()
 
     def sweeps(n: int) -> Any:
-        spike = automatic_spike(prior, n, p)
-        model = Model(RotatedRows(n * gram, None, n), prior, spike, p + 1, None, (-1, 0), 5)
+        spike = prior.slab.automatic_spike(n, p)
+        model = Model(
+            CompleteDataKernel(RotatedRows(n * gram, None, n)),
+            prior,
+            spike,
+            p + 1,
+            None,
+            (-1, 0),
+            5,
+        )
         rng = np.random.default_rng(0)
         active = np.arange(k + 2)[None, :] < k
         state = begin(rng.standard_normal((p, 1, k + 2)), np.ones((p, 1)), active, model, rng)

@@ -51,16 +51,16 @@ def side_by_side(states: list[chain.State]) -> chain.State:
     """One state of many chains."""
     scales = [state.chains.scales for state in states]
     process = [state.columns for state in states]
-    shape = rate = None
-    if scales[0].shape is not None:
-        shape = np.concatenate([one.shape for one in scales])
-        rate = np.concatenate([one.rate for one in scales])
+    hyper = None
+    if scales[0].hyperparameters is not None:
+        parts = zip(*(one.hyperparameters for one in scales), strict=True)
+        hyper = tuple(np.concatenate(part) for part in parts)
     active = np.concatenate([one.active for one in process])
     return chain.State(
         Chains(
             np.concatenate([state.chains.loadings for state in states], axis=1),
             np.concatenate([state.chains.noise for state in states], axis=1),
-            Scales(np.concatenate([one.variances for one in scales]), shape, rate, active),
+            Scales(np.concatenate([one.variances for one in scales]), hyper, active),
         ),
         labels.Columns(
             active,

@@ -24,14 +24,14 @@ SETS = 1200
 def from_prior(slab, p, k, rng):
     """Λ, σ² and scales, written from the model alone."""
     if isinstance(slab, GaussianSlab):
-        scales = Scales(np.full((1, k), slab.variance), None, None)
+        scales = Scales(np.full((1, k), slab.variance))
     else:
         a, b = slab.shape, slab.rate
         if slab.pooled:
             a = rng.gamma(2.0, 50.0)
             b = a * np.exp(np.log(0.2) + 1.5 * rng.standard_normal())
         theta = stats.invgamma(a, scale=b).rvs((1, k), random_state=rng)
-        scales = Scales(theta, np.array([a]), np.array([b]))
+        scales = Scales(theta, (np.array([a]), np.array([b])))
     loadings = np.sqrt(scales.variances) * rng.standard_normal((p, 1, k))
     noise = 2.0 / rng.gamma(4.0, size=(p, 1))
     return Chains(loadings, noise, scales)
@@ -84,7 +84,7 @@ def test_a_sweep_leaves_the_joint_law_as_it_is(slab, n, p, k):
 BREAKS = {
     "scale by n − p": (
         "scale_rotation_move",
-        lambda original: lambda c, m, s, n, p, rng: original(c, m, s, n - p, p, rng),
+        lambda original: lambda c, m, s, slab, n, p, rng: original(c, m, s, slab, n - p, p, rng),
     ),
     "half the noise": (
         "draw_noise",
@@ -102,7 +102,7 @@ def test_a_wrong_sweep_is_found_out(monkeypatch, name, broken):
 def many_from_prior(slab, n, p, k, rng, size=20_000):
     """Columns' products, scores' products and scales of many draws from the prior."""
     theta = stats.invgamma(slab.shape, scale=slab.rate).rvs((size, k), random_state=rng)
-    scales = Scales(theta, np.full(size, slab.shape), np.full(size, slab.rate))
+    scales = Scales(theta, (np.full(size, slab.shape), np.full(size, slab.rate)))
     loadings = np.sqrt(theta) * rng.standard_normal((p, size, k))
     scores = rng.standard_normal((n, size, k))
     return module.gram(loadings), module.gram(scores), scales
@@ -127,10 +127,11 @@ def test_rotations_leave_the_slab_as_it_is(k):
     before, _, scales = many_from_prior(HEAVY, 5, 4, k, rng)
     columns, _, _ = many_from_prior(HEAVY, 5, 4, k, rng)
     for blind in (False, True):
-        distribution = scales._replace(shape=np.full(len(columns), -2.0)) if blind else scales
+        wrong = (np.full(len(columns), -2.0), scales.hyperparameters[1])
+        distribution = scales._replace(hyperparameters=wrong) if blind else scales
         after = columns
         for _ in range(3):
-            turned = module.rotate(after, distribution, 4, rng)
+            turned = module.draw_rotation(after, distribution, HEAVY, 4, rng)
             assert_allclose(
                 turned @ turned.transpose(0, 2, 1), np.eye(k)[None] + 0 * turned, atol=1e-9
             )
@@ -144,7 +145,9 @@ def test_the_scale_rotation_move_leaves_loadings_and_scores_as_they_are(n, p):
     before = many_from_prior(HEAVY, n, p, 3, rng)
     columns, second, scales = many_from_prior(HEAVY, n, p, 3, rng)
     for wrong in (0.0, 1.0):
-        root, after, moved = module.scale_rotation_move(columns, second, scales, n + wrong, p, rng)
+        root, after, moved = module.scale_rotation_move(
+            columns, second, scales, HEAVY, n + wrong, p, rng
+        )
         inverse = np.linalg.inv(root)
         turned = inverse.transpose(0, 2, 1) @ columns @ inverse
         assert_allclose(after, root @ second @ root.transpose(0, 2, 1), rtol=1e-6, atol=1e-9)

@@ -25,7 +25,7 @@ def joint_draw(rng):
     y = scores @ loadings[:, 0].T + rng.standard_normal((N, P)) * np.sqrt(noise[:, 0])
     seen = rng.random((N, P)) > 0.3
     seen[:3] = True
-    chains = Chains(loadings, noise, Scales(theta, np.array([3.0]), np.array([1.5])))
+    chains = Chains(loadings, noise, Scales(theta, (np.array([3.0]), np.array([1.5]))))
     rows = RowsInMemory(IncompleteRows(np.where(seen, y, 0.0), seen))
     filled = y[rows.data.order][rows.missing][None]
     return FilledChains(chains, filled, np.zeros((P, 1))), rows, y

@@ -321,7 +321,7 @@ def test_rows_of_one_pattern_may_be_rotated():
     source = source_of(y)
     assert len(source.data.rows) < len(y)
     plain = source_of(y)
-    plain.data = plain.original
+    plain.data = plain.incomplete_rows
     prior = CuspPrior()
     state = draw_start(source, prior, 6, np.random.default_rng(0), 2)
     state = iteration(iteration(state, source, prior), source, prior)

@@ -64,7 +64,7 @@ def test_a_noise_prior_that_is_no_density_has_no_constant():
 def test_slab_is_checked():
     with pytest.raises(InputError, match="slab variance must be"):
         GaussianSlab(-1.0)
-    with pytest.raises(InputError, match="slab must be a GaussianSlab"):
+    with pytest.raises(InputError, match="slab must be a slab such as"):
         CuspPrior(slab=1.0)
     with pytest.raises(InputError, match="spike must be smaller than the slab's variance"):
         CuspPrior(slab=GaussianSlab(1e-7), spike=1e-6)

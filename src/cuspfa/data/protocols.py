@@ -1,13 +1,13 @@
 """The two protocols between data and engines.
 
-A home of complete data says only how YᵀYW is computed (`CompleteMatrix`); engines see a
+A layout of complete data defines only how YᵀYW is computed (`CompleteMatrix`); engines use a
 `DataSource`, which turns loadings and noise into moments of the scores. The score means are
 linear in the data, E[η] = YW with W p×K, so for complete data those two products are enough.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from cuspfa._typing import Array
 from cuspfa.data.in_memory import KEPT
 from cuspfa.inference.kernels import Statistics
 from cuspfa.inference.updates import KnownScores, LoadingsDistribution, ScoreMoments
+
+if TYPE_CHECKING:
+    from cuspfa.missing.patterns import IncompleteRows
 
 
 class CompleteMatrix(Protocol):
@@ -39,7 +42,7 @@ class CompleteMatrix(Protocol):
 
 
 class DataSource(Protocol):
-    """All that an engine sees of the data."""
+    """All that an engine uses of the data."""
 
     @property
     def n(self) -> float:
@@ -56,6 +59,10 @@ class DataSource(Protocol):
     @property
     def squares(self) -> Array:
         """(p,) Σ_i y_ij² over the observed."""
+
+    @property
+    def incomplete_rows(self) -> IncompleteRows | None:
+        """The rows, where values are missing; None for complete data."""
 
     def expect_scores(self, loadings: LoadingsDistribution, noise_precision: Array) -> KnownScores:
         """Best q(η) given the other blocks, as moments."""
@@ -109,6 +116,7 @@ class CompleteSource:
         self.squares = matrix.sum_of_squares
         self.p = len(self.squares)
         self.counts: Array = np.full(self.p, self.n, dtype=float)
+        self.incomplete_rows: IncompleteRows | None = None
 
     def inactive_scores(self, signal: Array) -> tuple[float, float]:
         """One variance for all rows."""

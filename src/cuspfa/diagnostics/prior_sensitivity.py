@@ -17,9 +17,7 @@ from cuspfa.data.moments import Moments
 from cuspfa.data.validate import check_table
 from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
 from cuspfa.inference.engine import ENGINES, default_prior
-from cuspfa.model.slabs import EmpiricalBayesSlab, GaussianSlab, InverseGammaSlab
-
-Slabs = GaussianSlab | InverseGammaSlab | EmpiricalBayesSlab
+from cuspfa.model.slabs import Slab
 
 
 class PriorSensitivityRow(NamedTuple):
@@ -27,7 +25,7 @@ class PriorSensitivityRow(NamedTuple):
 
     alpha: float
     spike: float | None
-    slab: Slabs
+    slab: Slab
     n_factors: int
     expected_active_factors: float
     lower_bound: float
@@ -39,7 +37,7 @@ def prior_sensitivity(
     *,
     alpha: Iterable[float] | None = None,
     spike: Iterable[float | None] | None = None,
-    slab: Iterable[Slabs] | None = None,
+    slab: Iterable[Slab] | None = None,
 ) -> list[PriorSensitivityRow]:
     """Fit under every combination of the given prior settings.
 

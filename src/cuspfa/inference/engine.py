@@ -17,7 +17,6 @@ from cuspfa.inference.gibbs.settings import Gibbs, GibbsStart
 from cuspfa.inference.gibbs.settings import default_prior as gibbs_prior
 from cuspfa.inference.variational import result as variational
 from cuspfa.inference.variational.settings import Variational
-from cuspfa.missing.source import MissingDataSource
 from cuspfa.model.prior import CuspPrior
 from cuspfa.posterior.sampled import SampledPosterior
 from cuspfa.posterior.variational import VariationalPosterior
@@ -95,7 +94,4 @@ def _start(
     if found.interrupted:
         raise KeyboardInterrupt
     state = found.best.state
-    location = None
-    if isinstance(prepared.source, MissingDataSource):
-        location = state.scores.location(state.loadings)
-    return GibbsStart(state.loadings, state.noise, location)
+    return GibbsStart(state.loadings, state.noise, state.scores.location(state.loadings))

@@ -6,7 +6,7 @@ costs does not depend on n. The scores of the rows of zeros are needed only by t
 moments, a Wishart draw.
 
 Scores and loadings hold each other fast: given the scores the scale of Λ is known to 1/√(np), yet
-a posteriori only to 1/√n. `turn` frees them: it moves along η → Rη, Λ → ΛR^{-1}, which the data
+a posteriori only to 1/√n. `scale_rotation_move` moves along η → Rη, Λ → ΛR^{-1}, which the data
 do not see, one elementary R after the other, each drawn from its exact distribution (Liu & Sabatti,
 2000).
 
@@ -24,10 +24,11 @@ import numpy as np
 from cuspfa._typing import Array, BoolArray, Indices
 from cuspfa.inference.updates import LoadingsDistribution, Noise
 from cuspfa.model.prior import CuspPrior
-from cuspfa.model.slabs import InverseGammaSlab, Slab
+from cuspfa.model.slabs import Slab
+from cuspfa.model.slabs.base import Hyperparameters
 
 HYPER_STEPS = 10
-"""Metropolis steps for what a pooled slab learns, in each sweep; ten times as many to begin."""
+"""Metropolis steps for a slab's hyperparameters in each sweep; ten times as many at the start."""
 
 
 class Statistics(Protocol):
@@ -47,16 +48,12 @@ class Statistics(Protocol):
 
 
 class Scales(NamedTuple):
-    """Variances θ_h of the columns of Λ, and a, b of their inverse gamma distribution if they have
-    one.
-    """
+    """Variances θ_h of the columns of Λ, and the slab's hyperparameters."""
 
     variances: Array
     """(B, K)"""
-    shape: Array | None
-    """(B,) a; None where variances are given."""
-    rate: Array | None
-    """(B,) b."""
+    hyperparameters: Hyperparameters | None = None
+    """Of the distribution of the variances, (B,) each; None where the variances are given."""
     free: BoolArray | None = None
     """(B, K) which of the columns have that distribution; None: all. The variances of the others
     are given, and a variance of zero marks a column that is not there."""
@@ -103,16 +100,16 @@ def sweep(
 ) -> Chains:
     """One draw of everything, each block given the others."""
     every = np.arange(chains.loadings.shape[2])
-    chains = rotate_loadings(chains, every, rng)
+    chains = rotate_loadings(chains, every, slab, rng)
     p = len(chains.noise)
     scales = draw_scales(squared_norms(gram(chains.loadings)), chains.scales, slab, p, rng)
-    return draw_given_scales(chains._replace(scales=scales), every, data, prior, rng)
+    return draw_given_scales(chains._replace(scales=scales), every, data, slab, prior, rng)
 
 
-def rotate_loadings(chains: Chains, moved: Indices, rng: np.random.Generator) -> Chains:
-    """`rotate` these columns; θ must be drawn before it is used again."""
+def rotate_loadings(chains: Chains, moved: Indices, slab: Slab, rng: np.random.Generator) -> Chains:
+    """`draw_rotation` of these columns; θ must be drawn before it is used again."""
     part = chains.loadings[:, :, moved]
-    turned = rotate(gram(part), chains.scales.only(moved), len(part), rng)
+    turned = draw_rotation(gram(part), chains.scales.only(moved), slab, len(part), rng)
     loadings = chains.loadings.copy()
     loadings[:, :, moved] = flip(flip(part) @ turned)
     return chains._replace(loadings=loadings)
@@ -122,28 +119,32 @@ def draw_given_scales(
     chains: Chains,
     moved: Indices,
     data: Statistics,
+    slab: Slab,
     prior: CuspPrior,
     rng: np.random.Generator,
 ) -> Chains:
-    """Scores, loadings and noise given the scales; between scores and loadings `turn` columns."""
+    """Scores, loadings and noise given the scales.
+
+    Between scores and loadings, `scale_rotation_move` of the columns `moved`.
+    """
     scales = chains.scales
     scores = draw_scores(chains.loadings, chains.noise, data, rng)
     if len(moved):
-        _, scores, scales = scale_rotate_scores(chains, scores, moved, data.n, rng)
+        _, scores, scales = scale_rotate_scores(chains, scores, moved, slab, data.n, rng)
     loadings = draw_loadings(scales.variances, chains.noise, scores, rng)
     noise = draw_noise(loadings, scores, data.squares[:, None], data.n, prior, rng)
     return Chains(loadings, noise, scales)
 
 
 def scale_rotate_scores(
-    chains: Chains, scores: Scores, moved: Indices, n: float, rng: np.random.Generator
+    chains: Chains, scores: Scores, moved: Indices, slab: Slab, n: float, rng: np.random.Generator
 ) -> tuple[Array, Scores, Scales]:
-    """R (B, K, K), scores and scales after `turn` of these columns."""
+    """R (B, K, K), scores and scales after `scale_rotation_move` of these columns."""
     p, size, k = chains.loadings.shape
     block = np.ix_(np.arange(size), moved, moved)
     part = gram(chains.loadings[:, :, moved])
     own, _, after = scale_rotation_move(
-        part, scores.second[block], chains.scales.only(moved), n, p, rng
+        part, scores.second[block], chains.scales.only(moved), slab, n, p, rng
     )
     root = np.zeros((size, k, k))
     root[:, np.arange(k), np.arange(k)] = 1.0
@@ -155,20 +156,22 @@ def scale_rotate_scores(
     return root, Scores(cross, second), chains.scales._replace(variances=variances)
 
 
-def rotate(columns: Array, scales: Scales, p: int, rng: np.random.Generator) -> Array:
+def draw_rotation(
+    columns: Array, scales: Scales, slab: Slab, p: int, rng: np.random.Generator
+) -> Array:
     """Draw Q of Λ → ΛQ from pairs of columns, (B, K, K), with ΛᵀΛ = `columns` before it.
 
-    Only the slab can see a rotation of Λ; θ and η are integrated out.
+    Only the slab depends on a rotation of Λ; θ and η are integrated out.
 
-    A posteriori columns of like strength are rotated at random, and `turn` would find that out in
-    steps of 1/√(n + p).
+    A posteriori columns of like strength are rotated at random, and `scale_rotation_move` would
+    explore that in steps of 1/√(n + p).
     """
     size, k, _ = columns.shape
     c = np.ascontiguousarray(columns.transpose(1, 2, 0))
     root = np.zeros_like(c)
     root[np.arange(k), np.arange(k)] = 1.0
-    a, b = scales.shape, scales.rate
-    if a is None or b is None:  # given variances: what they prefer is left to `turn`
+    hyper = scales.hyperparameters
+    if hyper is None:  # given variances: `scale_rotation_move` draws their rotation
         return np.asarray(root.transpose(2, 0, 1))
     for h in range(k):
         for other in range(h + 1, k):
@@ -177,9 +180,12 @@ def rotate(columns: Array, scales: Scales, p: int, rng: np.random.Generator) -> 
             mixed = 2 * cos * sin * c[h, other]
             first = cos**2 * c[h, h] + mixed + sin**2 * c[other, other]
             second = sin**2 * c[h, h] - mixed + cos**2 * c[other, other]
-            before = np.log(b + c[h, h] / 2) + np.log(b + c[other, other] / 2)
-            after = np.log(b + first / 2) + np.log(b + second / 2)
-            moved = rng.standard_exponential(size) > (a + p / 2) * (after - before)
+            pair = (c[h, h], c[other, other], first, second)
+            before_h, before_other, after_h, after_other = (
+                slab.log_kernel(squared_norm, hyper, p) for squared_norm in pair
+            )
+            loss = before_h + before_other - after_h - after_other
+            moved = rng.standard_exponential(size) > loss
             if scales.free is not None:
                 moved &= scales.free[:, h] & scales.free[:, other]
             cos, sin = np.where(moved, cos, 1.0), np.where(moved, sin, 0.0)
@@ -219,6 +225,7 @@ def scale_rotation_move(
     columns: Array,
     second: Array,
     scales: Scales,
+    slab: Slab,
     n: float,
     p: int,
     rng: np.random.Generator,
@@ -229,10 +236,9 @@ def scale_rotation_move(
 
         −½(M_kk + C_hh/θ_k) x² + (C_kh/θ_k − M_kh) x
 
-    is the log density of x: normal. Scales η_h → √u η_h, λ_h → λ_h/√u and, where θ_h is unknown,
-    θ_h → θ_h/u, for which the distribution of u is Gamma(n/2 + a, M_hh/2 + b/θ_h); where θ_h is
-    given it is the generalised inverse Gaussian distribution u^{(n−p)/2−1} exp{−½(uM_hh + C_hh/(θ_h
-    u))}.
+    is the log density of x: normal. Scales η_h → √u η_h, λ_h → λ_h/√u and, where the slab draws
+    both together, θ_h → θ_h/u, with u from `Slab.draw_px_scale`; with θ_h held fixed u has the
+    generalised inverse Gaussian distribution u^{(n−p)/2−1} exp{−½(uM_hh + C_hh/(θ_h u))}.
     """
     k = second.shape[1]
     # Chains last: a row of these is contiguous.
@@ -243,6 +249,7 @@ def scale_rotation_move(
     there = theta > 0
     theta[~there] = np.inf  # and so they have no say
     whole = bool(there.all())
+    joint = scales.hyperparameters is not None and slab.capabilities.scales_jointly
     for h in range(k):
         for other in range(k):
             if other == h:
@@ -257,10 +264,10 @@ def scale_rotation_move(
             c[other] -= x * c[h]
             c[:, other] -= x * c[:, h]
             root[h] += x * root[other]
-        u = _draw_px_scale(m[h, h], c[h, h], theta[h], h, scales, n, p, rng)
+        u = _draw_px_scale(m[h, h], c[h, h], theta[h], h, scales, slab, n, p, rng)
         if not whole:
             u = np.where(there[h], u, 1.0)
-        if scales.shape is not None:
+        if joint:
             theta[h] /= u if scales.free is None else np.where(scales.free[:, h], u, 1.0)
         s = np.sqrt(u)
         m[h] *= s
@@ -279,21 +286,24 @@ def _draw_px_scale(
     theta: Array,
     h: int,
     scales: Scales,
+    slab: Slab,
     n: float,
     p: int,
     rng: np.random.Generator,
 ) -> Array:
-    """U of η_h → √u η_h, λ_h → λ_h/√u, (B,); see `turn`."""
-    a, b, free = scales.shape, scales.rate, None if scales.free is None else scales.free[:, h]
+    """Draw u of η_h → √u η_h, λ_h → λ_h/√u, (B,); see `scale_rotation_move`."""
+    hyper, free = scales.hyperparameters, None if scales.free is None else scales.free[:, h]
+    if not slab.capabilities.scales_jointly:
+        hyper = None
     given = None
-    if a is None or b is None or (free is not None and not free.all()):
-        # A column that is not there has no energy; any distribution will do for it.
+    if hyper is None or (free is not None and not free.all()):
+        # A column that is not there has norm zero; any distribution will do for it.
         safe = np.maximum(squared_norm / theta, np.finfo(float).tiny)
         given = _generalised_inverse_gaussian((n - p) / 2, scores, safe, rng)
-    if a is None or b is None:
+    if hyper is None:
         assert given is not None
         return given
-    u = np.asarray(rng.standard_gamma(n / 2 + a) / (scores / 2 + b / theta))
+    u = slab.draw_px_scale(scores, theta, hyper, n, rng)
     return u if given is None or free is None else np.where(free, u, given)
 
 
@@ -349,53 +359,28 @@ def draw_scales(
     rng: np.random.Generator,
     steps: int = HYPER_STEPS,
 ) -> Scales:
-    """θ | Λ, where it is unknown, and before it a and b where a pooled slab learns them."""
-    if scales.shape is None or scales.rate is None:
+    """Draw θ | Λ where it is unknown, and before it the slab's hyperparameters."""
+    if scales.hyperparameters is None:
         return scales
-    a, b, free = scales.shape, scales.rate, scales.free
-    if isinstance(slab, InverseGammaSlab) and slab.pooled:
-        a, b = _draw_pooled(a, b, squared_norm, slab, p, rng, steps, free)
-    gamma = rng.standard_gamma((a + p / 2)[:, None], size=squared_norm.shape)
-    drawn = (b[:, None] + squared_norm / 2) / gamma
-    return Scales(drawn if free is None else np.where(free, drawn, scales.variances), a, b, free)
-
-
-def _draw_pooled(
-    a: Array,
-    b: Array,
-    squared_norm: Array,
-    slab: InverseGammaSlab,
-    p: int,
-    rng: np.random.Generator,
-    steps: int,
-    free: BoolArray | None,
-) -> tuple[Array, Array]:
-    """Metropolis steps of many sizes for (log a, log b), with θ integrated out."""
-    u, w = np.log(a), np.log(b)
-    here = slab.pooled_log_density(u, w, squared_norm, p, free)
-    for _ in range(steps):
-        size = np.exp(rng.uniform(-2.5, 0.7, size=len(u)))
-        along, apart = size * rng.standard_normal((2, len(u)))
-        new_u, new_w = u + along, w + along + 0.5 * apart
-        there = slab.pooled_log_density(new_u, new_w, squared_norm, p, free)
-        moved = -rng.standard_exponential(len(u)) < there - here
-        u, w = np.where(moved, new_u, u), np.where(moved, new_w, w)
-        here = np.where(moved, there, here)
-    return np.exp(u), np.exp(w)
+    free = scales.free
+    drawn, hyper = slab.draw_variances(
+        squared_norm, scales.hyperparameters, p, rng, active=free, steps=steps
+    )
+    return Scales(drawn if free is None else np.where(free, drawn, scales.variances), hyper, free)
 
 
 def first_scales(squared_norm: Array, slab: Slab, p: int, rng: np.random.Generator) -> Scales:
-    """Scales to begin with, for columns of these energies (B, K).
+    """Scales of a start, for columns of these squared norms (B, K).
 
-    A slab without a distribution for its variances (given, or plugged in) keeps those of the mean
-    energy.
+    Variances that are given or plugged in are those of the mean squared norm.
     """
     size, k = squared_norm.shape
-    if isinstance(slab, InverseGammaSlab):
-        given = Scales(np.ones((size, k)), np.full(size, slab.shape), np.full(size, slab.rate))
+    hyper = slab.start_hyperparameters(size)
+    if hyper is not None:
+        given = Scales(np.ones((size, k)), hyper)
         return draw_scales(squared_norm, given, slab, p, rng, steps=10 * HYPER_STEPS)
     variances = 1.0 / slab.precision(squared_norm.mean(axis=0), p)
-    return Scales(np.broadcast_to(variances, (size, k)).copy(), None, None)
+    return Scales(np.broadcast_to(variances, (size, k)).copy())
 
 
 def _generalised_inverse_gaussian(

@@ -128,11 +128,11 @@ def sweep_filled(
 ) -> FilledChains:
     """One draw of everything, each block given the others."""
     every = np.arange(at.chains.loadings.shape[2])
-    chains = rotate_loadings(at.chains, every, rng)
+    chains = rotate_loadings(at.chains, every, slab, rng)
     squared_norm = squared_norms(gram(chains.loadings))
     scales = draw_scales(squared_norm, chains.scales, slab, len(chains.noise), rng)
     chains, scores, level = draw_given_filled(
-        chains._replace(scales=scales), every, rows.data, at.filled, prior, rng
+        chains._replace(scales=scales), every, rows.data, at.filled, slab, prior, rng
     )
     row, column = rows.missing
     filled, sd = np.empty_like(at.filled), np.sqrt(chains.noise)
@@ -149,6 +149,7 @@ def draw_given_filled(
     moved: Indices,
     data: IncompleteRows,
     filled: Array,
+    slab: Slab,
     prior: CuspPrior,
     rng: np.random.Generator,
 ) -> tuple[Chains, Array, Array]:
@@ -172,7 +173,7 @@ def draw_given_filled(
         cross[:, b] = table.T @ scores[b]
     known, scales = Scores(cross, scores.transpose(0, 2, 1) @ scores), chains.scales
     if len(moved):
-        root, known, scales = scale_rotate_scores(chains, known, moved, n - 1.0, rng)
+        root, known, scales = scale_rotate_scores(chains, known, moved, slab, n - 1.0, rng)
         scores = scores @ root.transpose(0, 2, 1)
     loadings = draw_loadings(scales.variances, chains.noise, known, rng)
     noise = draw_noise(loadings, known, squares, n - 1.0, prior, rng)

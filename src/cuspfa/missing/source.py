@@ -66,7 +66,8 @@ class MissingDataSource:
 
         That is biased unless missing values are there for no reason at all; it is for comparison.
         """
-        self.data, self.original, self._flat = data.rotated(), data, flat_mean
+        self.data, self._flat = data.rotated(), flat_mean
+        self.incomplete_rows: IncompleteRows | None = data
         n, self.p = data.n, data.rows.shape[1]
         self.n = n - 1.0 if flat_mean else float(n)
         self._part = self.n / n

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from cuspfa._utils.arguments import LARGEST, between, must_be, store_positive
 from cuspfa.model.process import SMALLEST_COUNTED_SHAPE, CumulativeShrinkage
-from cuspfa.model.slabs import EmpiricalBayesSlab, GaussianSlab, InverseGammaSlab
+from cuspfa.model.slabs import GaussianSlab, InverseGammaSlab, Slab
 
 FEW_SHAPE = 0.1
 """Of the noise prior for the smallest number of values."""
@@ -30,8 +30,9 @@ class CuspPrior:
     ----------
     alpha : float, default=5.0
         α, the number of factors expected before the data are seen.
-    slab : GaussianSlab, InverseGammaSlab or EmpiricalBayesSlab
-        Distribution of the loadings of an active factor. The default,
+    slab : Slab
+        Distribution of the loadings of an active factor: `GaussianSlab`, `InverseGammaSlab`,
+        `EmpiricalBayesSlab` or a slab of your own. The default,
         `InverseGammaSlab(2, 0.4, pooled=True)`, learns each factor's scale and lets
         alike factors share it.
     spike : float or None, default=None
@@ -65,7 +66,7 @@ class CuspPrior:
     """
 
     alpha: float = 5.0
-    slab: GaussianSlab | InverseGammaSlab | EmpiricalBayesSlab = field(default_factory=default_slab)
+    slab: Slab = field(default_factory=default_slab)
     spike: float | None = None
     noise_shape: float = -1.0
     noise_rate: float = 0.003
@@ -75,14 +76,9 @@ class CuspPrior:
         store_positive(self, "alpha", "noise_rate", "stick_shape")
         shape = between("noise_shape", self.noise_shape, -1.0, LARGEST)
         object.__setattr__(self, "noise_shape", shape)
-        if not isinstance(self.slab, (GaussianSlab, InverseGammaSlab, EmpiricalBayesSlab)):
-            raise must_be(
-                "slab", "a GaussianSlab, an InverseGammaSlab or a EmpiricalBayesSlab", self.slab
-            )
-        if isinstance(self.slab, InverseGammaSlab) and self.slab.pooled:
-            start = (self.slab.shape, self.slab.rate)
-            if not all(1e-3 <= number <= 1e4 for number in start):
-                raise must_be("start of a pooled slab", "between 0.001 and 10000", start)
+        if not isinstance(self.slab, Slab):
+            raise must_be("slab", "a slab such as InverseGammaSlab() or GaussianSlab()", self.slab)
+        self.slab.check_start()
         if self.spike is None:
             if self.stick_shape < SMALLEST_COUNTED_SHAPE:
                 raise must_be(
@@ -94,16 +90,7 @@ class CuspPrior:
                 self.process().active_count_pmf([0])  # refuses what it cannot count
             return
         store_positive(self, "spike")
-        if isinstance(self.slab, GaussianSlab) and self.spike >= self.slab.variance:
-            raise must_be(
-                "spike", f"smaller than the slab's variance {self.slab.variance}", self.spike
-            )
-        if isinstance(self.slab, InverseGammaSlab) and self.spike >= self.slab.mode:
-            raise must_be(
-                "spike", f"smaller than the mode {self.slab.mode:g} of the slab", self.spike
-            )
-        if isinstance(self.slab, EmpiricalBayesSlab) or getattr(self.slab, "pooled", False):
-            raise must_be("spike", "None with a slab that learns from all factors", self.spike)
+        self.slab.check_spike(self.spike)
 
     @classmethod
     def variational_paper(cls) -> CuspPrior:

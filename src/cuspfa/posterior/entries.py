@@ -16,7 +16,7 @@ from cuspfa.io import plausibility
 from cuspfa.io import schema as json_kinds
 from cuspfa.missing.saturated import Effective
 from cuspfa.model.prior import CuspPrior
-from cuspfa.model.slabs import EmpiricalBayesSlab, GaussianSlab, InverseGammaSlab, Slab
+from cuspfa.model.slabs import SLABS, Slab
 from cuspfa.posterior.fit_info import FitInfo, SearchEntry
 from cuspfa.posterior.provenance import Provenance
 from cuspfa.rotation.gpa import Rotation
@@ -26,14 +26,8 @@ if TYPE_CHECKING:
 
 # --- the entries of fit.json ---
 
-_SLABS: dict[str, tuple[type, dict[str, json_kinds.Kind]]] = {
-    "GaussianSlab": (GaussianSlab, {"variance": json_kinds.number}),
-    "InverseGammaSlab": (
-        InverseGammaSlab,
-        {"shape": json_kinds.number, "rate": json_kinds.number, "pooled": json_kinds.flag},
-    ),
-    "EmpiricalBayesSlab": (EmpiricalBayesSlab, {"shared": json_kinds.flag}),
-}
+_FIELD_KINDS: dict[type, json_kinds.Kind] = {float: json_kinds.number, bool: json_kinds.flag}
+"""Fields that a slab may have."""
 _ENTRY: dict[str, json_kinds.Kind] = {
     "n_factors": json_kinds.count,
     "lower_bound": json_kinds.number,
@@ -91,9 +85,13 @@ def plain_values(thing: Any, kinds: dict[str, json_kinds.Kind]) -> dict[str, Any
 
 def _slab_out(slab: Slab) -> dict[str, Any]:
     word = type(slab).__name__
-    if word not in _SLABS or type(slab) is not _SLABS[word][0]:
+    if SLABS.get(word) is not type(slab):
         raise InputError(f"A slab of type {word} cannot be saved.")
-    return {"type": word, **plain_values(slab, _SLABS[word][1])}
+    return {"type": word, **plain_values(slab, _slab_kinds(type(slab)))}
+
+
+def _slab_kinds(slab: type[Slab]) -> dict[str, json_kinds.Kind]:
+    return {name: _FIELD_KINDS[kind] for name, kind in slab.field_types().items()}
 
 
 def _rotation_out(rotation: Rotation | None) -> dict[str, Any] | None:
@@ -127,10 +125,10 @@ def fit_info_out(fit_info: FitInfo | None) -> dict[str, Any] | None:
 def slab_in(name: str, value: Any) -> Slab:
     """A slab, checked."""
     word = value.get("type") if isinstance(value, dict) else None
-    if not isinstance(word, str) or word not in _SLABS:
+    if not isinstance(word, str) or word not in SLABS:
         raise json_kinds.wrong(name, word)
-    made, kinds = _SLABS[word]
-    values = json_kinds.fields(name, value, {"type": json_kinds.text, **kinds})
+    made = SLABS[word]
+    values = json_kinds.fields(name, value, {"type": json_kinds.text, **_slab_kinds(made)})
     del values["type"]
     slab: Slab = _made(made, values)
     return slab

@@ -14,9 +14,9 @@ from cuspfa.errors import DataError, InputError
 from cuspfa.inference.kernels import (
     Statistics,
     begin_at,
+    draw_rotation,
     first_scales,
     flip,
-    rotate,
     scale_rotation_move,
     squared_norms,
     sweep,
@@ -316,10 +316,10 @@ class VariationalPosterior(Posterior):
         expected = self.loadings.weighted_gram(np.ones(p))
         columns = np.broadcast_to(expected, (size, *expected.shape))
         scales = first_scales(squared_norms(columns), self.slab, p, rng)
-        rotation = rotate(columns, scales, p, rng)
+        rotation = draw_rotation(columns, scales, self.slab, p, rng)
         columns = rotation.transpose(0, 2, 1) @ columns @ rotation
         second = self.scores.draw_second(size, rng)
-        moved, _, _ = scale_rotation_move(columns, second, scales, self.scores.n, p, rng)
+        moved, _, _ = scale_rotation_move(columns, second, scales, self.slab, self.scores.n, p, rng)
         return np.asarray(rotation @ np.linalg.inv(moved))
 
     def _draw_by_sweeps(self, draws: Draws, sweeps: int, rng: np.random.Generator) -> None:

@@ -11,8 +11,9 @@ from scipy import stats
 
 from cuspfa import CuspPrior, GaussianSlab, InverseGammaSlab
 from cuspfa.data.in_memory import RotatedRows, RowMatrix
-from cuspfa.inference.gibbs import chain, labels
+from cuspfa.inference.gibbs import chain, data_kernels, labels
 from cuspfa.inference.gibbs.chain import Model, State, sweep
+from cuspfa.inference.gibbs.data_kernels import CompleteDataKernel, data_kernel
 from cuspfa.inference.gibbs.labels import Columns
 from cuspfa.inference.kernels import Chains, Scales
 from cuspfa.missing import kernels as missing_kernels
@@ -60,10 +61,9 @@ def from_prior(slab, p, rng):
     with np.errstate(divide="ignore"):
         log_s = np.log([1.0 - min(sum(weights[: h + 1]), 1.0) for h in range(H - 1)] + [0.0])
     log_s = log_s[None, :]
-    shape = None if a is None else np.array([a])
-    rate = None if b is None else np.array([b])
+    hyper = None if a is None else (np.array([a]), np.array([b]))
     process = Columns(active, log_s, np.array([H]))
-    return State(Chains(loadings, noise, Scales(theta, shape, rate, active)), process)
+    return State(Chains(loadings, noise, Scales(theta, hyper, active)), process)
 
 
 def rows_given(state, n, rng):
@@ -100,7 +100,13 @@ def model_of(y, slab, scale_rotation_every, **changes):
     n, p = y.shape
     data = RotatedRows(y.T @ y, None, n) if n >= p else RowMatrix(y, n).statistics()
     return Model(
-        data, prior_of(slab), SPIKE, H, None, (-1.0, -5e-4), scale_rotation_every
+        CompleteDataKernel(data),
+        prior_of(slab),
+        SPIKE,
+        H,
+        None,
+        (-1.0, -5e-4),
+        scale_rotation_every,
     )._replace(**changes)
 
 
@@ -142,7 +148,7 @@ def paired(slab, n, p, scale_rotation_every, steps=2, sets=300, seed=0, part=0.0
             seen[:3] = True
             known = y[:3] - y[:3].mean(axis=0)
             source = MissingDataSource(IncompleteRows(np.where(seen, y, 0.0), seen))
-            model = model._replace(data=source)
+            model = model._replace(data=data_kernel(source))
             state = state._replace(mean=np.zeros((p, 1)))
         before = np.array(features(state, known))
         for at in range(1, steps + 1):
@@ -187,7 +193,7 @@ def test_holes_filled_without_the_factors_are_found_out(monkeypatch):
         spread = noise + np.sum(loadings**2, axis=2)
         return missing_kernels.fill(data, 0.0 * loadings, spread, mean, rng)
 
-    monkeypatch.setattr(chain, "fill", apart)
+    monkeypatch.setattr(data_kernels, "fill", apart)
     assert paired(SLABS["fixed"], 16, 4, 0, steps=4, part=0.4) > 4.5
 
 

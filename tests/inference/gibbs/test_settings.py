@@ -26,7 +26,6 @@ from cuspfa import (
 from cuspfa.diagnostics.mcmc import effective_size, r_hat, r_hat_text
 from cuspfa.errors import ConvergenceWarning, CuspWarning, FileError, InputError
 from cuspfa.estimator import fit_warnings
-from cuspfa.inference.gibbs.settings import automatic_spike
 from cuspfa.posterior.sampled import Diagnostics
 from oracles import gibbs as oracle
 
@@ -504,10 +503,10 @@ def test_five_thousand_columns():
 @pytest.mark.parametrize("p", [2, 10, 100, 5000])
 def test_the_automatic_spike_is_below_what_makes_factors(p):
     for slab in (InverseGammaSlab(2.0, 0.4), InverseGammaSlab(2.0, 2.0), CuspPrior().slab):
-        spike = automatic_spike(CuspPrior(slab=slab), 500.0, p)
+        spike = slab.automatic_spike(500.0, p)
         assert spike <= 0.2 * np.e * slab.rate / p
         assert spike < slab.mode
-    assert automatic_spike(CuspPrior(slab=GaussianSlab(2.0)), 500.0, p) == pytest.approx(0.1)
+    assert GaussianSlab(2.0).automatic_spike(500.0, p) == pytest.approx(0.1)
 
 
 # --- bad input ---

@@ -1,12 +1,7 @@
 """Chains of exact conditional draws: the state, the sweep and the only loop.
 
-A sweep draws scores given (Λ, σ²), loadings and noise given them (`cuspfa.inference.kernels`), then
-labels, sticks and the variances θ_h (`labels.py`). The number of columns changes between θ and the
-scores.
-
-With missing values a sweep begins with a value for each of them, given the observed entries alone,
-and ends with the columns' means (`cuspfa.missing.kernels`); no value of a row is kept from sweep to
-sweep.
+A sweep draws scores given (Λ, σ²), loadings and noise given them (`data_kernels.py`), then labels,
+sticks and the variances θ_h (`labels.py`). The number of columns changes between θ and the scores.
 """
 
 from __future__ import annotations
@@ -19,7 +14,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from cuspfa._typing import Array, BoolArray, Indices
+from cuspfa._typing import Array, BoolArray
+from cuspfa.inference.gibbs.data_kernels import DataKernel
 from cuspfa.inference.gibbs.labels import (
     Columns,
     adapt,
@@ -32,17 +28,11 @@ from cuspfa.inference.kernels import (
     HYPER_STEPS,
     Chains,
     Scales,
-    Statistics,
-    draw_given_scales,
     draw_scales,
     flip,
-    log_likelihood,
     rotate_loadings,
 )
-from cuspfa.missing.kernels import draw_given_filled, draw_mean, fill
-from cuspfa.missing.source import MissingDataSource
 from cuspfa.model.prior import CuspPrior
-from cuspfa.model.slabs import GaussianSlab, InverseGammaSlab
 
 NOTHING = np.zeros(0, dtype=np.intp)
 
@@ -50,7 +40,7 @@ NOTHING = np.zeros(0, dtype=np.intp)
 class Model(NamedTuple):
     """What does not change from sweep to sweep."""
 
-    data: Statistics | MissingDataSource
+    data: DataKernel
     prior: CuspPrior
     spike: float
     """θ_∞."""
@@ -61,7 +51,7 @@ class Model(NamedTuple):
     adapt_rate: tuple[float, float]
     """α_0 and α_1: it changes at sweep t with probability exp(α_0 + α_1 t)."""
     scale_rotation_every: int
-    """Scale-rotation moves in every so manyeth sweep; 0: never."""
+    """Sweeps between scale-rotation moves; 0: none."""
 
 
 class State(NamedTuple):
@@ -70,7 +60,7 @@ class State(NamedTuple):
     chains: Chains
     columns: Columns | None
     mean: Array | None = None
-    """(p, B) of the columns, where these have holes."""
+    """(p, B) of the columns, where values are missing."""
 
 
 def sweep(state: State, at: int, model: Model, rng: np.random.Generator) -> State:
@@ -81,9 +71,9 @@ def sweep(state: State, at: int, model: Model, rng: np.random.Generator) -> Stat
         free = chains.scales.free if columns is not None else None
         width = chains.loadings.shape[2]
         moved = np.arange(width) if free is None else np.flatnonzero(free.any(axis=0))
-    chains, mean = _draw_given_scales(chains, mean, moved, model, rng)
+    chains, mean = model.data.draw(chains, mean, moved, model.prior, rng)
     if len(moved) > 1:
-        chains = rotate_loadings(chains, moved, rng)
+        chains = rotate_loadings(chains, moved, model.prior.slab, rng)
     squared_norm = np.einsum("jbh,jbh->bh", chains.loadings, chains.loadings)
     p, slab = len(chains.noise), model.prior.slab
     if columns is None:
@@ -102,23 +92,9 @@ def sweep(state: State, at: int, model: Model, rng: np.random.Generator) -> Stat
     return State(chains, columns, mean)
 
 
-def _draw_given_scales(
-    chains: Chains, mean: Array | None, moved: Indices, model: Model, rng: np.random.Generator
-) -> tuple[Chains, Array | None]:
-    """Scores, loadings, noise and, where there are holes, values for these and means."""
-    if not isinstance(model.data, MissingDataSource):
-        return draw_given_scales(chains, moved, model.data, model.prior, rng), None
-    assert mean is not None
-    data = model.data.original
-    filled = fill(data, chains.loadings, chains.noise, mean, rng)
-    chains, _, level = draw_given_filled(chains, moved, data, filled, model.prior, rng)
-    return chains, draw_mean(chains.loadings, level, len(data.rows), rng)
-
-
 def with_labels(scales: Scales, columns: Columns, model: Model) -> Scales:
     """Scales whose inactive columns have the spike's variance; active ones are drawn next."""
-    slab = model.prior.slab
-    given = slab.variance if isinstance(slab, GaussianSlab) else scales.variances
+    given = model.prior.slab.active_variances(scales.variances)
     variances = np.where(columns.active, given, model.spike)
     variances[np.arange(variances.shape[1]) >= columns.terms[:, None]] = 0.0
     return scales._replace(variances=variances, free=columns.active)
@@ -140,20 +116,14 @@ def begin(
     p, size, _ = loadings.shape
     slab = model.prior.slab
     squared_norm = np.einsum("jbh,jbh->bh", loadings, loadings)
-    if isinstance(slab, InverseGammaSlab):
-        a, b = np.full(size, slab.shape), np.full(size, slab.rate)
-        scales = Scales(np.ones_like(squared_norm), a, b)
-    else:
-        assert isinstance(slab, GaussianSlab)
-        scales = Scales(np.full_like(squared_norm, slab.variance), None, None)
+    variances = slab.active_variances(np.ones_like(squared_norm))
+    scales = Scales(variances, slab.start_hyperparameters(size))
     columns = None
     if active is not None:
         columns = first_columns(active, model.prior, rng)
         scales = with_labels(scales, columns, model)
     scales = draw_scales(squared_norm, scales, slab, p, rng, steps=10 * HYPER_STEPS)
-    mean = None
-    if isinstance(model.data, MissingDataSource):
-        mean = np.zeros((p, size)) if location is None else np.tile(location[:, None], (1, size))
+    mean = model.data.start_mean(size, location)
     return State(Chains(loadings, noise, scales), columns, mean)
 
 
@@ -186,7 +156,7 @@ class Kept(NamedTuple):
     log_likelihood: Array
     """(D, B) with the scores integrated out."""
     mean: Array | None = None
-    """(D, B, p) of the columns, where these have holes."""
+    """(D, B, p) of the columns, where values are missing."""
 
 
 class GibbsProgress(NamedTuple):
@@ -274,19 +244,15 @@ def _mean_active(state: State) -> float:
     return float(state.columns.active.sum(axis=1).mean())
 
 
-def _draw_of(state: State, data: Statistics | MissingDataSource) -> Kept:
+def _draw_of(state: State, data: DataKernel) -> Kept:
     chains, columns, mean = state
     loadings = np.ascontiguousarray(flip(chains.loadings))
     size, _, width = loadings.shape
     active = np.ones((size, width), dtype=bool) if columns is None else columns.active
     noise = np.ascontiguousarray(chains.noise.T)
-    if not isinstance(data, MissingDataSource):
-        found = log_likelihood(chains.loadings, chains.noise, data)
-        return Kept(loadings[None], noise[None], active[None], found[None])
-    assert mean is not None
-    pairs = zip(loadings, noise, strict=True)
-    found = np.array([data.log_likelihood(own, variance) for own, variance in pairs])
-    return Kept(loadings[None], noise[None], active[None], found[None], mean.T.copy()[None])
+    found = data.log_likelihood(chains)
+    means = None if mean is None else mean.T.copy()[None]
+    return Kept(loadings[None], noise[None], active[None], found[None], means)
 
 
 def together(parts: list[Kept], axis: int = 0) -> Kept:

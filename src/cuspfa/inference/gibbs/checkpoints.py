@@ -25,7 +25,6 @@ from cuspfa.inference.gibbs.chain import Kept, Model, State
 from cuspfa.inference.gibbs.labels import Columns
 from cuspfa.inference.kernels import Chains, Scales
 from cuspfa.io.atomic import replacing
-from cuspfa.missing.source import MissingDataSource
 
 if TYPE_CHECKING:
     from cuspfa.inference.gibbs.settings import Gibbs
@@ -40,13 +39,8 @@ def settings_of(
 
     `streams` are the generators of the groups. Nothing is drawn from them.
     """
-    data, known = hashlib.sha256(), model.data
-    parts = [np.array([known.n]), known.squares]
-    if isinstance(known, MissingDataSource):
-        parts += [known.observed, known.original.rows]
-    else:
-        parts.append(known.rows[0])
-    for part in parts:
+    data = hashlib.sha256()
+    for part in model.data.identity:
         data.update(np.ascontiguousarray(part).tobytes())
     return {
         "n_chains": int(method.n_chains),
@@ -61,7 +55,7 @@ def settings_of(
         "n_factors": n_factors,
         "spike": model.spike,
         "prior": repr(model.prior),
-        "n_columns": len(model.data.squares),
+        "n_columns": len(model.data.variances),
         "data": data.hexdigest(),
         "random_state": streams[0].bit_generator.seed_seq.generate_state(4).tolist(),
     }
@@ -198,24 +192,28 @@ def _state_out(state: State) -> dict[str, Any]:
     arrays: dict[str, Any] = {"loadings": chains.loadings, "noise": chains.noise}
     if mean is not None:
         arrays["mean"] = mean
-    for prefix, part in (("scales_", chains.scales), ("columns_", columns)):
-        if part is not None:
-            named = part._asdict()
-            arrays |= {prefix + key: value for key, value in named.items() if value is not None}
+    scales = chains.scales
+    arrays["scales_variances"] = scales.variances
+    if scales.free is not None:
+        arrays["scales_free"] = scales.free
+    if scales.hyperparameters is not None:
+        arrays["n_hyperparameters"] = np.array(len(scales.hyperparameters))
+        for number, values in enumerate(scales.hyperparameters):
+            arrays[f"hyperparameter_{number}"] = values
+    if columns is not None:
+        arrays |= {f"columns_{key}": value for key, value in columns._asdict().items()}
     return arrays
 
 
 def _state_in(arrays: dict[str, Any]) -> State:
-    def part(prefix: str) -> dict[str, Any]:
-        return {
-            key.removeprefix(prefix): value
-            for key, value in arrays.items()
-            if key.startswith(prefix)
-        }
-
-    nothing = dict.fromkeys(Scales._fields)
-    scales = Scales(**{**nothing, **part("scales_")})
-    columns = Columns(**part("columns_")) if part("columns_") else None
+    hyper = None
+    if "n_hyperparameters" in arrays:
+        number = int(arrays["n_hyperparameters"])
+        hyper = tuple(arrays[f"hyperparameter_{one}"] for one in range(number))
+    scales = Scales(arrays["scales_variances"], hyper, arrays.get("scales_free"))
+    columns = None
+    if "columns_active" in arrays:
+        columns = Columns(*(arrays[f"columns_{key}"] for key in Columns._fields))
     return State(Chains(arrays["loadings"], arrays["noise"], scales), columns, arrays.get("mean"))
 
 

@@ -14,15 +14,13 @@ Chains with fewer columns than others are filled up behind; S = 0 there, as at t
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from scipy.special import gammaln
 
 from cuspfa._typing import Array, BoolArray
 from cuspfa.inference.kernels import Chains, Scales
 from cuspfa.model.prior import CuspPrior
-from cuspfa.model.slabs import GaussianSlab, InverseGammaSlab
 
 Whole = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
@@ -39,20 +37,11 @@ class Columns(NamedTuple):
 
 
 def log_odds(squared_norm: Array, scales: Scales, prior: CuspPrior, spike: float, p: int) -> Array:
-    """Log of slab over spike density of columns of these energies, (B, H)."""
+    """Log of slab over spike density of columns of these squared norms, (B, H)."""
     inactive = -0.5 * (p * np.log(spike) + squared_norm / spike)
-    if isinstance(prior.slab, GaussianSlab):
-        variance = prior.slab.variance
-        return np.asarray(-0.5 * (p * np.log(variance) + squared_norm / variance) - inactive)
-    assert isinstance(prior.slab, InverseGammaSlab)
-    a: Any = prior.slab.shape
-    b: Any = prior.slab.rate
-    if prior.slab.pooled:
-        assert scales.shape is not None
-        assert scales.rate is not None
-        a, b = scales.shape[:, None], scales.rate[:, None]
-    constant = a * np.log(b) - gammaln(a) + gammaln(a + p / 2)
-    return np.asarray(constant - (a + p / 2) * np.log(b + squared_norm / 2) - inactive)
+    hyper = tuple(part[:, None] for part in scales.hyperparameters or ())
+    slab = prior.slab.log_normalizer(hyper, p) + prior.slab.log_kernel(squared_norm, hyper, p)
+    return np.asarray(slab - inactive)
 
 
 def draw_labels(

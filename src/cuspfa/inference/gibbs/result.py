@@ -12,8 +12,8 @@ from cuspfa.data.complete import Prepared
 from cuspfa.diagnostics.mcmc import r_hat_text
 from cuspfa.inference.gibbs.chain import Kept
 from cuspfa.inference.gibbs.settings import GibbsFit
+from cuspfa.missing.patterns import IncompleteRows
 from cuspfa.missing.saturated import Unrestricted, too_long, unrestricted
-from cuspfa.missing.source import MissingDataSource
 from cuspfa.model.prior import CuspPrior
 from cuspfa.posterior.fit_info import FitInfo, SearchEntry
 from cuspfa.posterior.sampled import SampledPosterior
@@ -28,10 +28,10 @@ def posterior_of(
     """What is kept of the chains; nothing in it is a row of the data."""
     loadings, noise = _chain_after_chain(fit.kept)
     length, chains, width = fit.kept.active.shape
-    source, means = prepared.source, fit.kept.mean
+    rows, means = prepared.source.incomplete_rows, fit.kept.mean
     drawn = counts = None
-    if isinstance(source, MissingDataSource) and means is not None:
-        counts = source.observed
+    if rows is not None and means is not None:
+        counts = rows.counts
         drawn = prepared.center + prepared.scale * means.transpose(1, 0, 2).reshape(len(noise), -1)
     posterior = SampledPosterior(
         loadings=loadings * prepared.scale[:, None],
@@ -41,7 +41,7 @@ def posterior_of(
         n_chains=chains,
         spike=fit.spike,
         prior=prior,
-        statistics=source.statistics(),
+        statistics=prepared.source.statistics(),
         center=prepared.center,
         scale=prepared.scale,
         n_rows=prepared.n,
@@ -49,20 +49,20 @@ def posterior_of(
         mean_draws=drawn,
         counts=counts,
     )
-    if isinstance(source, MissingDataSource):
-        known = _unrestricted(source, posterior)
+    if rows is not None:
+        known = _unrestricted(rows, posterior)
         if known is not None:
             posterior = replace(posterior, correlation=known[0], effective=known[1])
     return replace(posterior, fit_info=_fit_info(fit, posterior))
 
 
-def _unrestricted(source: MissingDataSource, posterior: SampledPosterior) -> Unrestricted | None:
+def _unrestricted(rows: IncompleteRows, posterior: SampledPosterior) -> Unrestricted | None:
     """Correlations of incomplete data without a factor model, for measures of fit."""
-    if too_long(source.data):
+    if too_long(rows):
         return None
     location = (posterior.mean - posterior.center) / posterior.scale
     start = posterior.covariance / posterior.scale[:, None] / posterior.scale
-    return unrestricted(source.original, location, start)
+    return unrestricted(rows, location, start)
 
 
 def _chain_after_chain(kept: Kept) -> tuple[Array, Array]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from numbers import Integral, Real
 from pathlib import Path
@@ -19,11 +18,11 @@ from cuspfa.data.protocols import DataSource
 from cuspfa.errors import DataError, InputError
 from cuspfa.inference.gibbs.chain import Callback, Kept, Model, Plan, State, begin, run, together
 from cuspfa.inference.gibbs.checkpoints import Store, settings_of
+from cuspfa.inference.gibbs.data_kernels import data_kernel
 from cuspfa.inference.kernels import flip
 from cuspfa.inference.updates import LoadingsDistribution, Noise
-from cuspfa.missing.source import MissingDataSource
 from cuspfa.model.prior import CuspPrior
-from cuspfa.model.slabs import EmpiricalBayesSlab, GaussianSlab, InverseGammaSlab
+from cuspfa.model.slabs import InverseGammaSlab
 
 TOGETHER = 40_000
 """Numbers of the data up to which all chains move together in one process: there what a sweep costs
@@ -180,10 +179,7 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
         With a given number all its columns are of the slab and there are no others.
         """
         model = self._model(source, prior)
-        rows = round(source.n)
-        if not isinstance(source, MissingDataSource):
-            rows = min(source.p, rows)
-        groups = _groups(self.n_chains, source.p * rows)
+        groups = _groups(self.n_chains, model.data.size)
         streams = rng.spawn(len(groups))
         plan = Plan(self.n_draws, self.burn_in, self.thin)
         folder = None if self.checkpoint_dir is None else Store(Path(self.checkpoint_dir))
@@ -226,17 +222,17 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
 
     def check_possible(self, prior: CuspPrior) -> None:
         """Raise an error that says what to do where this slab cannot be sampled."""
-        if isinstance(prior.slab, EmpiricalBayesSlab):
+        if not prior.slab.capabilities.sampled:
             raise InputError(
                 "The slab of prior must have a distribution that can be drawn from for "
                 "method='gibbs'. Got "
-                f"{prior.slab!r}, which plugs its variances in: use InverseGammaSlab or "
+                f"{prior.slab!r}, whose variances cannot be drawn: use InverseGammaSlab or "
                 "GaussianSlab, or method='variational'."
             )
 
     def _model(self, source: DataSource, prior: CuspPrior) -> Model:
         self.check_possible(prior)
-        data = source if isinstance(source, MissingDataSource) else source.statistics(None)
+        data = data_kernel(source)
         if data is None:
             raise DataError(
                 "method='gibbs' needs the data as a dense matrix. Got a sparse one with many "
@@ -246,7 +242,7 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
         return Model(
             data,
             prior,
-            automatic_spike(prior, source.n, source.p) if prior.spike is None else prior.spike,
+            prior.slab.automatic_spike(source.n, source.p) if prior.spike is None else prior.spike,
             most,
             self.start_adapt if self.adaptive else None,
             (float(self.adapt_rate[0]), float(self.adapt_rate[1])),
@@ -262,8 +258,7 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
         rng: np.random.Generator,
     ) -> State:
         """Chains at draws from the start, or at random; spare columns are drawn from the spike."""
-        data = model.data
-        variance = data.squares / (data.counts if isinstance(data, MissingDataSource) else data.n)
+        variance = model.data.variances
         p = len(variance)
         if start is None:
             width = model.most if n_factors is None else n_factors
@@ -295,24 +290,6 @@ def default_prior() -> CuspPrior:
     of empty columns, and then all columns are active.
     """
     return CuspPrior(slab=InverseGammaSlab(2.0, 0.4))
-
-
-def automatic_spike(prior: CuspPrior, n: float, p: int) -> float:
-    """θ_∞ for `spike=None`: narrow enough to make no factors, and not much narrower.
-
-    As soon as θ_∞ > 2eb/p, a slab with a free variance is the better distribution of a column that
-    the data draw to zero. A tenth of it leaves a column room to grow: from a much narrower spike a
-    chain finds no factor that it has not begun with. Where a and b are learned the slab may come
-    nearer to zero, and the spike must lie below the edge of noise, 1/(p + 2√(np)).
-    """
-    slab = prior.slab
-    if isinstance(slab, GaussianSlab):
-        return slab.variance / 20
-    assert isinstance(slab, InverseGammaSlab)
-    widest = min(slab.rate / 20, slab.mode / 2, 0.2 * math.e * slab.rate / p)
-    if slab.pooled:
-        widest = min(widest, 0.25 / (p + 2.0 * np.sqrt(n * p)))
-    return float(max(widest, 1e-12))
 
 
 def _groups(n_chains: int, size: int) -> list[tuple[int, int]]:

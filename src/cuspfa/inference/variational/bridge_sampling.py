@@ -13,7 +13,6 @@ Bennett's ratio gives the integral of the target. Unlike a bound it has no gap t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -27,12 +26,11 @@ from cuspfa.inference.variational.collapsed_bound import (
     Evidence,
     Widened,
     antisymmetric,
-    log_hyper_evidence,
     log_volume,
 )
 from cuspfa.inference.variational.steps import State
 from cuspfa.model.prior import CuspPrior
-from cuspfa.model.slabs import LOG_2PI, GaussianSlab, InverseGammaSlab, Slab
+from cuspfa.model.slabs import LOG_2PI, Slab
 
 WIDER, FLATTER = 1.3, 0.7
 """The proposal's loadings have so many times q's variance, its noise so many times q's shape."""
@@ -46,9 +44,7 @@ def bridged_evidence(
     state: State, data: Statistics, prior: CuspPrior, rng: np.random.Generator, n_draws: int
 ) -> Evidence:
     """Estimate log p(y, K) for K ≥ 1, a spike at zero and a slab with a density of its own."""
-    slab = state.slab
-    if isinstance(slab, InverseGammaSlab):
-        slab = replace(slab, pooled=False)  # what it has learned is kept where it is
+    slab = state.slab.with_fixed_hyperparameters()
     proposal = _Proposal(state)
     above = _log_weights(proposal.draw(n_draws, rng), proposal, data, slab, prior)
     chains = _draw_posterior(state, data, slab, prior, -(-n_draws // KEPT), rng)
@@ -56,7 +52,8 @@ def bridged_evidence(
     loadings, noise = (np.concatenate(parts, axis=1) for parts in zip(*chains, strict=True))
     below = _log_weights((loadings, noise), proposal, data, slab, prior).reshape(KEPT, -1).T
     value, error = bennett(above, below)
-    constant = prior.log_count_probability(state.n_factors) + log_hyper_evidence(state)
+    constant = prior.log_count_probability(state.n_factors)
+    constant += state.slab.log_hyper_evidence(state.loadings.column_squared_norm, len(noise))
     return Evidence(value + constant, error)
 
 
@@ -192,7 +189,7 @@ def log_average_slab(columns: Array, slab: Slab, p: int) -> Array:
     squared_norm = np.maximum(np.linalg.eigvalsh(columns), 1e-300)
     k = squared_norm.shape[1]
     log_best = np.sum(slab.log_density(squared_norm, p), axis=1)
-    if k < 2 or isinstance(slab, GaussianSlab):
+    if k < 2 or slab.capabilities.rotation_invariant:
         return np.asarray(log_best)
     part, weights = _angles()
     log_scale_rotations, apart = np.zeros(len(squared_norm)), np.zeros(len(squared_norm))

@@ -33,7 +33,7 @@ from cuspfa.data.protocols import DataSource
 from cuspfa.inference.updates import Noise
 from cuspfa.inference.variational.steps import State
 from cuspfa.model.prior import CuspPrior
-from cuspfa.model.slabs import HYPER_SPREAD, LOG_2PI, GaussianSlab, InverseGammaSlab, Slab
+from cuspfa.model.slabs import LOG_2PI, Slab
 
 SHADOWS, ALIKE = 100, 0.3
 """Pairs of draws for a likeness of the data, and the error of its difference to them, in nats, that
@@ -66,7 +66,8 @@ def evidence(
     before each draw may raise, to stop it.
     """
     k = state.n_factors
-    constant = prior.log_count_probability(k) + log_hyper_evidence(state)
+    constant = prior.log_count_probability(k)
+    constant += state.slab.log_hyper_evidence(state.loadings.column_squared_norm, source.p)
     widened = Widened(state)
     like = source.surrogate(state.loadings.mean, 1.0 / state.noise.precision)
     values, shadows = [], []
@@ -120,29 +121,6 @@ class _Pair(NamedTuple):
         return 0.5 * sum(likely) + self.rest
 
 
-def log_hyper_evidence(state: State) -> float:
-    """Log of the hyper-prior's mass where a pooled slab's (a, b) are plausible (Laplace).
-
-    The rest of the evidence has them at their best; without factors they are free, and it is 0.
-    """
-    slab, squared_norm, p = state.slab, state.loadings.column_squared_norm, len(state.noise.rate)
-    if not (isinstance(slab, InverseGammaSlab) and slab.pooled) or not len(squared_norm):
-        return 0.0
-    here, step = np.log([slab.shape, slab.rate]), 1e-3
-
-    def log_density(at: Array) -> Array:
-        return slab.pooled_log_density(at[:, 0], at[:, 1], np.tile(squared_norm, (len(at), 1)), p)
-
-    corners = np.array([(0, 0), (1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, -1)])
-    f = log_density(here + step * corners)
-    own = (f[1] + f[2] - 2 * f[0], f[3] + f[4] - 2 * f[0])
-    mixed = (f[5] + f[6] - 2 * f[0] - own[0] - own[1]) / 2
-    determinant = (own[0] * own[1] - mixed**2) / step**4
-    # Nowhere wider than the hyper-prior itself, whose curvatures these are at its mode.
-    curvature = max(determinant, 2.0 / HYPER_SPREAD**2)
-    return slab.log_hyperprior() + float(np.log(2 * np.pi) - 0.5 * np.log(curvature))
-
-
 def _log_noise_ratio(variance: Array, noise: Noise, prior: CuspPrior) -> float:
     """Of a draw: log p(σ²) − log q(σ²)."""
     a, b = prior.noise_shape, prior.noise_rate
@@ -194,16 +172,9 @@ def _scale_variances(state: State) -> Array:
     scale.
     """
     squared_norm, n, p = state.loadings.column_squared_norm, state.scores.n, len(state.noise.rate)
-    slab = state.slab
-    if isinstance(slab, GaussianSlab):
-        freedom = n - p + 2 * squared_norm / slab.variance
-    elif isinstance(slab, InverseGammaSlab):
-        part = slab.rate / (slab.rate + squared_norm / 2)
-        freedom = n + 2 * slab.shape - (p + 2 * slab.shape) * part**2
-    else:
-        freedom = np.full(len(squared_norm), n)
-    # Off the diagonal the slab resists by its precision times the energy that moves over.
-    moved = np.outer(squared_norm, slab.precision(squared_norm, p))
+    freedom = state.slab.scale_freedom(squared_norm, n, p)
+    # Off the diagonal the slab adds its precision times the squared norm that is moved.
+    moved = np.outer(squared_norm, state.slab.precision(squared_norm, p))
     freedom_of_pairs = n - p + moved + moved.T
     np.fill_diagonal(freedom_of_pairs, freedom)
     rows, columns = np.triu_indices(len(squared_norm))
@@ -273,8 +244,8 @@ def log_volume(k: int) -> float:
 
 def _mixing_loss(second: Array, slab: Slab, p: int) -> float:
     """What Σ_h φ(E_h) loses on average when the columns are rotated at random."""
-    if isinstance(slab, GaussianSlab):
-        return 0.0  # linear in the energies, whose sum does not change
+    if slab.capabilities.rotation_invariant:
+        return 0.0
     rng = np.random.default_rng(0)  # the same rotations every time: an average, not a draw
     rotations = np.linalg.qr(rng.standard_normal((ROTATIONS, len(second), len(second))))[0]
     squared_norms = np.einsum("rah,rah->rh", rotations, second @ rotations)

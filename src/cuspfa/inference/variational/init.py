@@ -17,7 +17,6 @@ from cuspfa.model.process import (
     prior_sticks,
     rows_needed,
 )
-from cuspfa.model.slabs import GaussianSlab, InverseGammaSlab
 
 
 def state_at(
@@ -97,18 +96,6 @@ def draw_start(
     if n_factors is None:
         n_factors = int(prior.process(n_terms).draw(1.0, 0.0, random_state=rng).active.sum())
     variances = np.asarray(source.squares / source.counts)
-    theta = _draw_variances(prior, n_factors, float(np.mean(variances)), rng)
+    theta = prior.slab.start_variances(n_factors, float(np.mean(variances)), rng)
     mean = rng.standard_normal((source.p, n_factors)) * np.sqrt(theta)
     return state_at(mean, variances, source, prior, n_terms, like)
-
-
-def _draw_variances(
-    prior: CuspPrior, k: int, mean_variance: float, rng: np.random.Generator
-) -> Array:
-    if isinstance(prior.slab, GaussianSlab):
-        return np.full(k, prior.slab.variance)
-    if isinstance(prior.slab, InverseGammaSlab):
-        return np.asarray(prior.slab.rate / rng.standard_gamma(prior.slab.shape, size=k))
-    return np.full(
-        k, mean_variance / (k + 1)
-    )  # a plug-in variance has no distribution to draw from

@@ -17,7 +17,6 @@ from cuspfa.inference.variational.collapsed_bound import Evidence, evidence
 from cuspfa.inference.variational.run import Status
 from cuspfa.inference.variational.search import Search, noise_variance
 from cuspfa.inference.variational.steps import State
-from cuspfa.model.slabs import GaussianSlab, InverseGammaSlab
 
 
 def score_candidates(search: Search) -> None:
@@ -27,8 +26,8 @@ def score_candidates(search: Search) -> None:
     however low its bound is. Where bridge sampling would take long, collapsed bounds are used.
     """
     start, slab = search.best.state.n_factors, search.best.state.slab
-    known = isinstance(slab, (GaussianSlab, InverseGammaSlab))
-    if not known or search.statistics is None or start > search.settings.most_bridged:
+    sampled = slab.capabilities.sampled
+    if not sampled or search.statistics is None or start > search.settings.most_bridged:
         score_by_collapsed_bound(search)
         return
     if search.source.n > search.settings.tall * search.source.p and not _open_question(search):

@@ -13,7 +13,6 @@ from cuspfa.inference.variational.run import Status
 from cuspfa.inference.variational.settings import VariationalFit
 from cuspfa.inference.variational.steps import State
 from cuspfa.missing.kernels import RowsInMemory
-from cuspfa.missing.source import MissingDataSource
 from cuspfa.model.prior import CuspPrior
 from cuspfa.posterior.distributions import Means, ScoreDistribution
 from cuspfa.posterior.fit_info import FitInfo
@@ -34,10 +33,10 @@ def posterior_of(
         "names": names,
     }
     counts = None
-    if isinstance(source, MissingDataSource):
-        counts = source.observed
-        if source.original.rows.size <= KEPT:
-            shared["rows"] = RowsInMemory(source.original)
+    if (rows := source.incomplete_rows) is not None:
+        counts = rows.counts
+        if rows.rows.size <= KEPT:
+            shared["rows"] = RowsInMemory(rows)
     alternatives = tuple(
         VariationalPosterior(**_distributions(state, counts), **shared, weight=weight)
         for weight, state in fit.alternatives
