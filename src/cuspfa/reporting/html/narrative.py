@@ -10,7 +10,7 @@ import numpy as np
 
 from cuspfa.posterior.sampled import SampledPosterior
 from cuspfa.reporting.html.content import Axes, Content
-from cuspfa.reporting.html.svg import minus
+from cuspfa.reporting.labels import minus
 from cuspfa.reporting.summary import MIN_SHARE, UNSURE
 
 FEW_ROWS, ROWS_A_FACTOR = 10, 4
