@@ -32,7 +32,7 @@ UNSURE = math.sqrt(0.5)
 """With a smaller determinacy two sets of scores may both be right and correlate negatively."""
 ODDS = 7
 """Weights of evidence within these odds of the best: the smallest number of factors is taken."""
-DEAD = 1e-10
+DEAD = 1e-8
 """A factor with a smaller share of the variance than this has no loadings worth the name."""
 
 

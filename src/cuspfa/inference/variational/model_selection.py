@@ -90,10 +90,7 @@ def _converged(search: Search, k: int) -> bool:
         search.grow(k)
     elif one.status is Status.PRUNED:
         search.try_state(one.state, patient=True)
-    return (
-        k in search.best_by_k
-        and weakest_signal(search.best_by_k[k].state) > search.settings.dead_signal
-    )
+    return k in search.best_by_k and search.is_alive(search.best_by_k[k].state)
 
 
 def _open_question(search: Search) -> bool:
@@ -151,7 +148,7 @@ def _in_reach(search: Search, k: int) -> bool:
         candidate = search.best_by_k[k]
     if candidate is None or candidate.total < search.best.total - allowance:
         return False
-    return weakest_signal(candidate.state) > search.settings.dead_signal
+    return search.is_alive(candidate.state)
 
 
 def signal_left(search: Search, state: State, part: float) -> bool:
@@ -183,9 +180,3 @@ def _score(search: Search, k: int, most: int) -> Evidence:
     found = evidence(state, search.source, search.prior, fixed, draws, search.check_time)
     search.evidence_by_k[k] = found
     return found
-
-
-def weakest_signal(state: State) -> float:
-    """Σ_j μ_jh² E[1/σ²_j] of the weakest factor: what its scores can be told from noise by."""
-    signal = state.noise.precision @ state.loadings.mean**2
-    return float(np.min(signal, initial=np.inf))

@@ -78,6 +78,8 @@ class Search:
         """What exact sweeps need, where they are quick."""
         self.wanted: int | None = None
         """A given K, kept however far behind it is."""
+        self.alive_first: int | None = None
+        """A K of which the best run with all factors alive is kept, if there is one."""
         self.followed = False
         """Has it followed a search of a likeness of the data?"""
 
@@ -172,7 +174,7 @@ class Search:
         k = int(np.sum(done.state.active > 0.5))
         known = self.curve.get(k)
         iterations = done.n_iter + (known.n_iter if known else 0)
-        if known is None or done.total > known.lower_bound:
+        if known is None or self._is_better(done, k, known):
             seconds = known.seconds if known else time.monotonic() - self.began
             known = Point(done.total, iterations, done.status, seconds)
             self.best_by_k[k] = done
@@ -181,6 +183,17 @@ class Search:
         self.best_by_k = {
             k: one for k, one in self.best_by_k.items() if one.total >= floor or k == self.wanted
         }
+
+    def _is_better(self, done: Run, k: int, known: Point) -> bool:
+        """Is it better than the best run of k so far?"""
+        if k != self.alive_first or k not in self.best_by_k:
+            return done.total > known.lower_bound
+        alive, was_alive = self.is_alive(done.state), self.is_alive(self.best_by_k[k].state)
+        return (alive, done.total) > (was_alive, known.lower_bound)
+
+    def is_alive(self, state: State) -> bool:
+        """Has every factor of a state some signal? With one that has none, K is K − 1."""
+        return weakest_signal(state) > self.settings.dead_signal
 
     def _report(self, number: int, bound: float, at: State) -> None:
         if self.callback is not None:
@@ -459,14 +472,8 @@ class Search:
         self.try_state(start, patient=True)
 
     def over_k(self, score_candidates: Callable[[Search], None] | None) -> None:
-        """The whole search: spectral start, walks, restarts, weighing if any, polish."""
-        start = self.spectral_state()
-        like = self.source.surrogate(start.loadings.mean, noise_variance(start))
-        if like is not None:
-            self.follow(like)
-        else:
-            self.try_state(start)
-            self.walk()
+        """The whole search: spectral start, walks, restarts, scoring if any, polish."""
+        self._explore()
         self.converge_alternatives()
         self._measure_rise()
         if score_candidates is not None:
@@ -477,6 +484,16 @@ class Search:
                     self.evidence_by_k.clear()  # of other K alone it decides nothing
                 raise
         self.polish()
+
+    def _explore(self) -> None:
+        """Spectral start, walks and restarts; on a surrogate of the data first, if there is one."""
+        start = self.spectral_state()
+        like = self.source.surrogate(start.loadings.mean, noise_variance(start))
+        if like is not None:
+            self.follow(like)
+        else:
+            self.try_state(start)
+            self.walk()
 
     def _measure_rise(self) -> None:
         """At a limit above `large`, run fewer factors to their end if none were, for `climb`."""
@@ -497,11 +514,12 @@ class Search:
                 self.try_state(rival.state, tol=0.1 * self.tol, patient=True)
 
     def at_k(self, k: int) -> None:
-        """K given: a spectral start, and others if it was slow to settle; then polish."""
+        """K given: a spectral start, the path of the search where others may be better; polish."""
         self.wanted = k
         try:
             first = self.try_state(self.spectral_state(k))
-            if k and first.n_iter > self.settings.slow_iterations:
+            slow = first.n_iter > self.settings.slow_iterations
+            if k and (slow or not self.is_alive(first.state) or self._neighbours_are_better(k)):
                 self._approach(k)
         finally:  # also when it is stopped: other K were steps on the way
             # A finite spike may call a given factor inactive: then the most that stayed count.
@@ -510,25 +528,51 @@ class Search:
             self.best_by_k = {} if kept is None else {kept: self.best_by_k[kept]}
         self.polish()
 
-    def _approach(self, k: int) -> None:
-        """Reach k one factor at a time from where the spectrum suggests, and by random starts.
+    def _neighbours_are_better(self, k: int) -> bool:
+        """Does a start from k + 1 or k − 1 factors of the spectrum lead to a higher bound?"""
+        if k not in self.best_by_k:
+            return False  # labels of a finite spike would not have so many
+        before = self.best_by_k[k].total
+        fewer = self.try_state(self.spectral_state(k - 1), patient=True).state
+        self.try_state(self.larger(fewer, self.left_over(fewer, 1)), patient=True)
+        if k < min(self.max_factors, self.source.p):
+            more = self.try_state(self.spectral_state(k + 1), patient=True).state
+            self.try_state(self.smaller(more), patient=True)
+        return self.best_by_k[k].total > before + 2 * self.tol
 
-        Slow data have many maxima, and a start with all factors at once seldom finds the best.
+    def _approach(self, k: int) -> None:
+        """Make random starts with k factors, and take k from a search over K of its own.
+
+        Where there are many maxima, a start with all factors at once seldom finds the best, and may
+        end with factors without signal. If the search has k with all alive, these come first.
         """
-        state = self.try_state(self.spectral_state(), patient=True).state
-        while state.n_factors != k:
-            if state.n_factors > k:
-                state = self.try_state(self.smaller(state), patient=True).state
-                continue
-            grown = self.larger(state, self.left_over(state, 1))
-            after = self.try_state(grown, patient=True).state
-            if after.n_factors <= state.n_factors:
-                break  # the labels would not have one more
-            state = after
-        rng = np.random.default_rng(0)
+        rng, like = np.random.default_rng(0), self.best.state
         for _ in range(self.settings.random_starts):
-            start = draw_start(self.source, self.prior, self.max_factors + 1, rng, k, state)
+            start = draw_start(self.source, self.prior, self.max_factors + 1, rng, k, like)
             self.try_state(start, patient=True)
+        path = self.fresh(self.rng, silent=False)
+        path.wanted = path.alive_first = k
+        try:
+            path._explore()
+            path._walk_to(k)
+        finally:
+            if k in path.best_by_k:
+                self.alive_first = k if path.is_alive(path.best_by_k[k].state) else None
+                self.remember(path.best_by_k[k])
+
+    def _walk_to(self, k: int) -> None:
+        """Try k from the nearest K below and above, one factor at a time."""
+        fewer = max((one for one in self.best_by_k if one < k), default=k)
+        more = min((one for one in self.best_by_k if one > k), default=k)
+        for grown in range(fewer + 1, k + 1):
+            if grown - 1 not in self.best_by_k:
+                break  # the labels of a finite spike would not have one more
+            self.grow(grown)
+        state = self.best_by_k[more].state if more in self.best_by_k else self.best.state
+        while state.n_factors > k:
+            state = self.try_state(self.smaller(state), patient=True).state
+        if k in self.best_by_k and self.best_by_k[k].status is Status.PRUNED:
+            self.try_state(self.best_by_k[k].state, patient=True)
 
     def random_restarts(
         self, *, n_init: int, n_factors: int | None = None, n_jobs: int | None = None
@@ -566,6 +610,12 @@ def _one_restart(search: Search, n_factors: int | None) -> list[Run]:
     with suppress(Stopped):
         search.try_state(start, patient=True)
     return list(search.best_by_k.values())
+
+
+def weakest_signal(state: State) -> float:
+    """Σ_j μ_jh² E[1/σ²_j] of the weakest factor, by which its scores differ from noise."""
+    signal = state.noise.precision @ state.loadings.mean**2
+    return float(np.min(signal, initial=np.inf))
 
 
 def noise_variance(state: State) -> Array:
