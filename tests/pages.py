@@ -1,9 +1,9 @@
 """Blocks of code on the pages, what they print, and which of their numbers are Monte Carlo.
 
 A number is compared to the digits shown. If it differs, the block is run again with other random
-streams inside the library: what does not move is no Monte Carlo value and stays wrong; what moves
-has the spread of those runs as its error, and may differ by that. So a page says nothing about
-which of its numbers are which, and another stream of random numbers breaks none.
+streams inside the library. A number that does not change with the stream is not a Monte Carlo
+value, and is wrong. A number that changes has the standard deviation of those runs as its error,
+and may differ by a few errors. So a page need not mark its Monte Carlo values.
 """
 
 import contextlib
@@ -19,8 +19,8 @@ import numpy as np
 BLOCK = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
 NUMBER = re.compile(r"[-+]?\d+(?:\.(\d*))?")
 STREAMS, ERRORS = 12, 5.0
-"""Runs with other streams, and how many of their standard deviations a value may be away: with so
-few runs one value in two thousand is further off by chance."""
+"""Runs with other streams, and the number of their standard deviations by which a value may differ.
+With so few runs one value in two thousand differs by more by chance."""
 
 
 def blocks(page):
@@ -103,8 +103,8 @@ def other_streams(key):
 def by_streams(code, streams=STREAMS):
     """Mean and standard deviation of each number that a block prints, over random streams.
 
-    Of the runs that print the words of most, for only their numbers can be told apart; None if
-    fewer than half do. Then the page should print something that stays.
+    Only runs that print the most frequent words count, because their numbers correspond. None if
+    fewer than half of the runs do. Then the page should print something else.
     """
     texts = []
     for key in range(streams):
@@ -119,7 +119,7 @@ def by_streams(code, streams=STREAMS):
 
 
 def check(code, said, name="page"):
-    """What is wrong with the text below a block; an empty list if nothing is.
+    """What is wrong with the text below a block; an empty list if it is right.
 
     Words and whole numbers are answers, such as a number of factors, and have no error.
     """
@@ -128,7 +128,7 @@ def check(code, said, name="page"):
     if found and shown(said).words == shown(printed).words:
         spread = by_streams(code)
         if spread is None or len(spread[0]) != len(shown(printed).values):
-            found.append("no error can be computed: the words hang on the random stream")
+            found.append("no error can be computed: the words depend on the random stream")
         else:
             found = wrong(said, printed, *spread)
     return [*found, f"it prints\n{printed}"] if found else []

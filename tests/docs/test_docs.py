@@ -92,7 +92,7 @@ def test_monte_carlo_values_are_compared_within_their_error():
     assert found(k=2, lower=lower + errors[2])
 
 
-def test_a_page_whose_words_hang_on_the_stream_has_no_error():
+def test_a_page_whose_words_depend_on_the_stream_has_no_error():
     code = """
 from cuspfa._utils.arguments import generator
 rng = generator(0)
@@ -100,7 +100,7 @@ print("at least", *["word"] * rng.integers(9), f"{rng.normal():.3f}")
 """
     assert pages.by_streams(code) is None
     said = pages.NUMBER.sub("9.999", pages.run(code))
-    assert "hang on the random stream" in pages.check(code, said)[1]
+    assert "depend on the random stream" in pages.check(code, said)[1]
 
 
 def test_streams_of_the_page_and_of_data_sets_stay():

@@ -164,7 +164,8 @@ def fit(
         float | None,
         Parameter(
             converter=_number,
-            help="Seconds after which the fit stops with what it has. Left out: no limit.",
+            help="Seconds for the search or the sampler, which then end with what they have. "
+            "Left out: no limit.",
         ),
     ] = None,
     rotation: Annotated[
