@@ -47,7 +47,7 @@ def test_by_blocks_the_fit_is_the_same(kind, frame, tmp_path, capsys):
     one, other = cuspfa.load(whole), cuspfa.load(blocks)
     assert other.names == ITEMS
     assert other.n_rows == 900
-    assert_allclose(other.mean_loadings, one.mean_loadings, rtol=1e-6, atol=1e-8)
+    assert_allclose(other.loadings, one.loadings, rtol=1e-6, atol=1e-8)
 
 
 def test_a_folder_and_json(frame, tmp_path, capsys):

@@ -306,7 +306,9 @@ def test_what_the_difference_to_psych_comes_from(beside):
 def test_where_the_differences_come_from(five):
     ml = communalities(ml_loadings(5))
     h = communalities(five.loadings_)
-    spread = five.posterior_.loadings.row_variance  # the engine saw columns of unit variance
+    spread = (
+        five.posterior_.loadings_distribution.row_variance
+    )  # the engine saw columns of unit variance
     assert np.all(h < ml)
     assert_said(PSYCH, "smaller than those of ml, by {:.4f} on average", np.mean(ml - h))
     assert_said(PSYCH, "explains nothing of it: {:.4f} of a unit variance", np.mean(spread))

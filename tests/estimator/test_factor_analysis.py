@@ -104,21 +104,21 @@ def test_the_reported_bound_is_the_literal_bound_of_the_reported_posterior():
     posterior = model.posterior_
     hyper = oracle.Hyper(alpha=5.0, theta_0=1.0, theta_inf=1e-6, a_sigma=1.0, b_sigma=0.3)
     # All 26 columns, the inactive ones as the package says they are, for the literal bound.
-    k, h = posterior.loadings.mean.shape[1], 26
+    k, h = posterior.loadings_distribution.mean.shape[1], 26
     kappa = np.zeros((h, h))
     kappa[np.arange(h), np.where(np.arange(h) < k, h - 1, 0)] = 1.0
     y = BFI - BFI.mean(axis=0)
     covariances = np.zeros((25, h, h))
-    covariances[:, :k, :k] = bridge.row_covariances(posterior.loadings)
+    covariances[:, :k, :k] = bridge.row_covariances(posterior.loadings_distribution)
     inactive = np.arange(k, h)
     covariances[:, inactive, inactive] = posterior.tail_variance[:, None] / (h - k)
     literal = oracle.State(
         mu_eta=None,
         V_eta=None,
-        mu_lambda=np.pad(posterior.loadings.mean, ((0, 0), (0, h - k))),
+        mu_lambda=np.pad(posterior.loadings_distribution.mean, ((0, 0), (0, h - k))),
         V_lambda=covariances,
-        A_sigma=posterior.noise.shape[0],
-        B_sigma=posterior.noise.rate,
+        A_sigma=posterior.noise_distribution.shape[0],
+        B_sigma=posterior.noise_distribution.rate,
         kappa=kappa,
         A_v=np.ones(h - 1),
         B_v=np.full(h - 1, 5.0),
@@ -133,8 +133,8 @@ def test_the_reported_bound_is_the_literal_bound_of_the_reported_posterior():
 
 def test_n_or_n_minus_one():
     flat, known = fit(), fit(method=Variational(mean="plug-in"))
-    assert flat.posterior_.noise.shape[0] == pytest.approx(149 / 2 - 1)
-    assert known.posterior_.noise.shape[0] == pytest.approx(150 / 2 - 1)
+    assert flat.posterior_.noise_distribution.shape[0] == pytest.approx(149 / 2 - 1)
+    assert known.posterior_.noise_distribution.shape[0] == pytest.approx(150 / 2 - 1)
 
 
 def test_standardize_gives_results_in_the_users_units():
@@ -185,7 +185,7 @@ def test_equally_large_loadings_leave_no_sign_to_rounding_error(signs):
 
 def test_expected_covariance_splits_into_mean_loadings_and_noise():
     model = fit()
-    mean = model.posterior_.mean_loadings
+    mean = model.posterior_.loadings
     assert_allclose(model.get_covariance(), mean @ mean.T + np.diag(model.noise_variance_))
 
 

@@ -92,7 +92,7 @@ def test_draws_with_fewer_factors_are_masked(posterior):
     drawn = posterior.draw(40, random_state=0)
     loadings = drawn.loadings.copy()
     loadings[:10] = 0.0
-    loadings[:10, :, :1] = posterior.mean_loadings[:, :1]  # one factor alone
+    loadings[:10, :, :1] = posterior.loadings[:, :1]  # one factor alone
     found = posterior.to_arviz(draws=Draws(loadings, drawn.noise_variance))["posterior"]
     present = found["present"].values[0]
     assert present[:10].sum(axis=1).tolist() == [1] * 10
@@ -161,7 +161,7 @@ def test_chains_of_the_sampler():
     means = loadings.mean(axis=1)
     spread = loadings.std(axis=1).mean(axis=0)
     assert np.all(np.abs(means[0] - means[1]) < spread)
-    unaligned = model.posterior_.loadings.reshape(2, 200, 10, -1)[..., :2]
+    unaligned = model.posterior_.loadings_draws.reshape(2, 200, 10, -1)[..., :2]
     apart = np.abs(unaligned.mean(axis=1) - model.loadings_)  # negative control
     assert apart.max() > np.abs(means - model.loadings_).max() + 0.1
 

@@ -190,7 +190,9 @@ def test_the_kinds_are_what_they_say():
     assert fitted("gaussian").statistics.gram is not None
     spiked = fitted("finite spike")
     assert spiked.prior.spike is not None
-    assert spiked.loadings.basis.shape[0] <= spiked.loadings.basis.shape[1]
+    assert (
+        spiked.loadings_distribution.basis.shape[0] <= spiked.loadings_distribution.basis.shape[1]
+    )
     assert len({one.n_active for one in (POSTERIOR, *fitted("alternatives").alternatives)}) == 3
 
 
@@ -219,14 +221,14 @@ def test_the_summary_is_the_same(tmp_path):
 
 
 def test_arrays_of_any_memory_order_and_infinite_eigenvalues(tmp_path):
-    distribution = POSTERIOR.loadings
+    distribution = POSTERIOR.loadings_distribution
     wide = np.zeros((12, 4))
     wide[::2, ::2] = distribution.mean
     loadings = Loadings(
         wide[::2, ::2], distribution.basis, distribution.weights, np.full(2, np.inf), -math.inf
     )
-    replace(POSTERIOR, loadings=loadings).save(tmp_path / "fit")
-    loaded = load(tmp_path / "fit").loadings
+    replace(POSTERIOR, loadings_distribution=loadings).save(tmp_path / "fit")
+    loaded = load(tmp_path / "fit").loadings_distribution
     assert np.array_equal(loaded.mean, distribution.mean)
     assert np.all(loaded.eigenvalues == np.inf)
     assert loaded.log_det == -math.inf
@@ -280,7 +282,7 @@ def test_other_programs_see_a_zip_and_an_npz_file(saved, tmp_path):
     assert content["prior"]["slab"]["type"] == "InverseGammaSlab"
     with np.load(io.BytesIO(saved), allow_pickle=False) as arrays:
         assert np.array_equal(arrays["center"], POSTERIOR.center)
-        assert np.array_equal(arrays["loadings_mean"], POSTERIOR.loadings.mean)
+        assert np.array_equal(arrays["loadings_mean"], POSTERIOR.loadings_distribution.mean)
         assert arrays["alternatives/2/loadings_mean"].shape == (6, 0)
 
 

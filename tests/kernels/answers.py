@@ -76,7 +76,7 @@ def gibbs(X):
         model = CuspFactorAnalysis(method=Gibbs(**GIBBS), random_state=0).fit(X)
     posterior = model.posterior_
     s = np.nanstd(X, axis=0)
-    loadings, noise = posterior.loadings / s[:, None], posterior.noise_variance_draws / s**2
+    loadings, noise = posterior.loadings_draws / s[:, None], posterior.noise_variance_draws / s**2
     return {
         "K": np.array(model.n_factors_),
         "draws of noise": noise,

@@ -290,15 +290,15 @@ def test_a_pickled_or_copied_posterior_has_no_row():
     held = posterior.rows.data.rows
     content = pickle.dumps(posterior)
     assert not any(value.tobytes() in content for value in held[held != 0])
-    assert posterior.loadings.mean[0, 0].tobytes() in content  # it can tell
+    assert posterior.loadings_distribution.mean[0, 0].tobytes() in content  # it can tell
 
 
 def test_damaged_covariances_are_refused(tmp_path, monkeypatch):
     posterior = MODEL.posterior_
-    distribution = posterior.loadings
+    distribution = posterior.loadings_distribution
     for wrong in (-distribution.covariance, distribution.covariance + np.triu(np.ones((2, 2)), 1)):
         broken = copy.copy(posterior)
-        object.__setattr__(broken, "loadings", distribution._replace(covariance=wrong))
+        object.__setattr__(broken, "loadings_distribution", distribution._replace(covariance=wrong))
         with pytest.raises(InputError, match=r"loadings_covariance.npy that cannot be there"):
             broken.save(tmp_path / "fit")
     assert archive.CONTENT  # the reader is the same that checks before writing
@@ -333,8 +333,6 @@ def test_more_tables_than_a_sampler_kept_draws():
     assert tables.shape == (50, 60, 5)
     assert np.isfinite(tables).all()
     assert len({one.tobytes() for one in tables}) == 50  # noise is drawn anew
-    with pytest.raises(InputError, match="average_over_k must be True"):
-        model.posterior_.draw(5, average_over_k=False)
     assert len(model.posterior_.draw(5, average_over_k=True)) == 5
 
 

@@ -22,9 +22,9 @@ def make_posterior(p=4, k=3, seed=0):
             0.0,
         ),
         Noise(np.full(p, 8.0), rng.uniform(2, 5, size=p)),
-        scores=ScoreDistribution(np.eye(k), np.eye(k), 16.0),
-        active=np.ones(k),
-        expected_active_factors=float(k),
+        score_distribution=ScoreDistribution(np.eye(k), np.eye(k), 16.0),
+        slab_probability=np.ones(k),
+        expected_active=float(k),
         tail_variance=rng.uniform(0, 0.1, size=p),
         slab=GaussianSlab(1.0),
         prior=CuspPrior(),
@@ -38,14 +38,18 @@ def make_posterior(p=4, k=3, seed=0):
 def test_draws_have_the_moments_of_q():
     posterior = make_posterior()
     draws = posterior.draw(mean_field=True, n_draws=60_000, random_state=1)
-    basis, spread, scale = posterior.loadings.basis, posterior.loadings.spread, posterior.scale
+    basis, spread, scale = (
+        posterior.loadings_distribution.basis,
+        posterior.loadings_distribution.spread,
+        posterior.scale,
+    )
     for j in range(4):
         expected = scale[j] ** 2 * (basis * spread[j]) @ basis.T
         observed = np.cov(draws.loadings[:, j], rowvar=False)
         assert_allclose(observed, expected, atol=0.04 * np.abs(expected).max())
         assert not np.allclose(observed, 1.2 * expected, atol=0.04 * np.abs(expected).max())
-    assert_allclose(draws.loadings.mean(axis=0), posterior.mean_loadings, atol=0.03)
-    own = posterior.noise.rate / (posterior.noise.shape - 1)
+    assert_allclose(draws.loadings.mean(axis=0), posterior.loadings, atol=0.03)
+    own = posterior.noise_distribution.rate / (posterior.noise_distribution.shape - 1)
     expected = scale**2 * (own + posterior.tail_variance)
     assert_allclose(draws.noise_variance.mean(axis=0), expected, rtol=0.02)
     # Rows of Λ are independent under q.
@@ -58,8 +62,8 @@ def test_expected_covariance_is_the_mean_of_the_draws():
     omega = posterior.draw(mean_field=True, n_draws=60_000, random_state=2).covariance
     error = 4.5 * omega.std(axis=0) / np.sqrt(len(omega))
     assert np.all(np.abs(omega.mean(axis=0) - posterior.covariance) < error)
-    plugged_in = posterior.mean_loadings @ posterior.mean_loadings.T
-    plugged_in += np.diag(posterior.scale**2 * posterior.noise.variance)
+    plugged_in = posterior.loadings @ posterior.loadings.T
+    plugged_in += np.diag(posterior.scale**2 * posterior.noise_distribution.variance)
     assert not np.all(np.abs(omega.mean(axis=0) - plugged_in) < error)
 
 

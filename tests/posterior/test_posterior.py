@@ -40,11 +40,13 @@ def entries(draws):
 
 def test_mean_field_draws_are_from_q():
     draws = POSTERIOR.draw(20_000, random_state=0, mean_field=True)
-    distribution, scale = POSTERIOR.loadings, POSTERIOR.scale
-    assert_allclose(draws.loadings.mean(axis=0), POSTERIOR.mean_loadings, atol=0.02 * scale.max())
+    distribution, scale = POSTERIOR.loadings_distribution, POSTERIOR.scale
+    assert_allclose(draws.loadings.mean(axis=0), POSTERIOR.loadings, atol=0.02 * scale.max())
     variance = (distribution.spread @ (distribution.basis**2).T) * scale[:, None] ** 2
     assert_allclose(draws.loadings.var(axis=0), variance, rtol=0.08)
-    expected = scale**2 * POSTERIOR.noise.rate / (POSTERIOR.noise.shape - 1)
+    expected = (
+        scale**2 * POSTERIOR.noise_distribution.rate / (POSTERIOR.noise_distribution.shape - 1)
+    )
     assert_allclose(draws.noise_variance.mean(axis=0), expected, rtol=0.03)
     assert_allclose(draws.covariance.mean(axis=0), MODEL.get_covariance(), rtol=0.2, atol=0.6)
 

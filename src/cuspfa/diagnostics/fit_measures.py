@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -59,7 +59,7 @@ def other_rules(correlation: Array, n: int | None) -> tuple[int | None, int | No
     p = len(correlation)
     if n is None or n <= p + 1 or p > WIDE:
         return None, None
-    kind = "factors" if p <= QUICK else "components"
+    kind: Literal["factors", "components"] = "factors" if p <= QUICK else "components"
     try:
         parallel = parallel_analysis(correlation, n, n_draws=40, kind=kind, random_state=0)
         partial = minimum_average_partial(correlation)

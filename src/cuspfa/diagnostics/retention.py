@@ -6,7 +6,7 @@ set beside the evidence. Congruence compares the loadings of two halves, samples
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -47,8 +47,8 @@ def parallel_analysis(
     *,
     n_draws: int = 100,
     quantile: float | None = 0.95,
-    kind: str = "factors",
-    random_state: RandomState = None,
+    kind: Literal["factors", "components"] = "factors",
+    random_state: RandomState = 0,
 ) -> ParallelAnalysis:
     """Horn's parallel analysis: which eigenvalues are larger than noise would have them.
 
@@ -72,8 +72,8 @@ def parallel_analysis(
         `fa.parallel` does. It tends to keep a few more; but with few rows and variables the single
         factor of noise often is one variable alone (a Heywood case), which lifts the first
         reference to about 1, and "components" is the better choice.
-    random_state : None, int or numpy.random.Generator
-        Seed of the simulation.
+    random_state : None, int, numpy.random.Generator or RandomState, default=0
+        Seed of the simulation; None gives another each time.
 
     Returns
     -------

@@ -139,7 +139,7 @@ class NewRows(TransformerMixin):  # type: ignore[misc]
         *,
         return_std: bool = False,
         n_draws: int | None = None,
-        random_state: RandomState = None,
+        random_state: RandomState = 0,
     ) -> Any:
         """Rows with their missing values filled.
 
@@ -157,8 +157,8 @@ class NewRows(TransformerMixin):  # type: ignore[misc]
             if they were data. A number gives so many tables with values drawn from their
             distribution, each with loadings, noise and means drawn from the posterior: analyse each
             and pool by Rubin's rules.
-        random_state : None, int, numpy.random.Generator or numpy.random.RandomState
-            Seed of the draws.
+        random_state : None, int, numpy.random.Generator or RandomState, default=0
+            Seed of the draws; None gives others each time.
 
         Returns
         -------

@@ -122,9 +122,9 @@ def _gibbs(data: Array, seed: int, quick: bool, on_stage: Stage | None) -> Row:
     with silent():  # the paper's length, whether chains have met or not
         posterior = model.fit(data).posterior_
     assert isinstance(posterior, SampledPosterior)
-    draws = posterior.draw()
+    draws = posterior.draws
     mse = correlation_mse(draws, np.asarray(np.corrcoef(data, rowvar=False)))
-    by_chain = posterior.active.sum(axis=1).reshape(posterior.n_chains, -1).mean(axis=1)
+    by_chain = posterior.active_draws.sum(axis=1).reshape(posterior.n_chains, -1).mean(axis=1)
     error = None if quick else float(by_chain.std(ddof=1) / np.sqrt(len(by_chain)))
     return Row(
         method="adaptive-gibbs",

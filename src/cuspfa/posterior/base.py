@@ -20,7 +20,7 @@ from cuspfa.interop.arviz_ import for_arviz
 from cuspfa.io import posterior_format
 from cuspfa.missing.saturated import Effective
 from cuspfa.model.prior import CuspPrior
-from cuspfa.posterior.draws import Draws, Interval, check_draws
+from cuspfa.posterior.draws import N_DRAWS, Draws, Interval, check_draws
 from cuspfa.posterior.fit_info import FitInfo
 from cuspfa.posterior.provenance import Provenance
 from cuspfa.posterior.quantiles import sorted_quantiles, tails
@@ -35,13 +35,20 @@ FEWEST_A_COLUMN = 3
 """Rows a column that data with missing values must be worth for measures of fit."""
 MATRICES, VECTORS = ("covariance", "correlation"), ("communality", "noise_variance")
 QUANTITIES = (*MATRICES, *VECTORS, "mean", "explained_variance_ratio")
-EVERY = 1 << 40
 BLOCK = 1 << 23
 """Numbers of a block of entries by draws: 64 MB."""
 
 
 class Posterior(ABC):
-    """Draws, means and intervals in the user's units."""
+    """Draws, means and intervals in the user's units, the same for every engine.
+
+    Loadings, noise variances, means and covariances are in the user's units; shares of variance,
+    communalities and what `align` gives are on the correlation scale. Everything is given the
+    chosen number of factors, K, unless draws are made with `average_over_k=True`.
+
+    Seeds: `random_state=0` is the default of every method that draws, so that the same call gives
+    the same answer. Another seed gives other draws; None gives others each time.
+    """
 
     kind: ClassVar[Literal["variational", "gibbs"]]
     """The engine that made it."""
@@ -97,13 +104,26 @@ class Posterior(ABC):
 
     @property
     @abstractmethod
-    def mean_loadings(self) -> Array:
-        """(p, K), such that these and `noise_variance` make up the expected covariance."""
+    def loadings(self) -> Array:
+        """(p, K) loadings in the user's units: E[Ω] ≈ loadings loadingsᵀ + diag(noise_variance).
+
+        In no particular rotation; `rotated_solution` has those on the axes of `rotation`.
+        """
+
+    @property
+    @abstractmethod
+    def active(self) -> Array:
+        """(K,) the probability of each factor of `loadings` to be one, not the spike's."""
+
+    @property
+    @abstractmethod
+    def expected_active_factors(self) -> float:
+        """E[H*], the expected number of active factors."""
 
     @property
     @abstractmethod
     def noise_variance(self) -> Array:
-        """(p,) the diagonal that E[Ω] has beside the mean loadings."""
+        """(p,) the diagonal that E[Ω] has beside the loadings."""
 
     @property
     @abstractmethod
@@ -126,8 +146,29 @@ class Posterior(ABC):
         return rows if rows >= FEWEST_A_COLUMN * len(counts) else None
 
     @abstractmethod
-    def draw(self, n_draws: int = 2000, *, random_state: RandomState = None) -> Draws:
-        """Draws of loadings and noise variances."""
+    def draw(
+        self,
+        n_draws: int = N_DRAWS,
+        *,
+        random_state: RandomState = 0,
+        average_over_k: bool = False,
+    ) -> Draws:
+        """Draw loadings and noise variances.
+
+        Parameters
+        ----------
+        n_draws : int, default=1000
+            Number of draws. A sampler has no more than those that it kept.
+        random_state : None, int, numpy.random.Generator or RandomState, default=0
+            Seed; None gives other draws each time.
+        average_over_k : bool, default=False
+            False gives draws with the chosen number of factors, True draws of which the number of
+            factors is drawn too. Loadings of draws with fewer factors are filled up with zeros.
+        """
+
+    def _draws_of_chains(self, n_draws: int, random_state: RandomState) -> Draws:
+        """Draws for diagnostics, chain after chain."""
+        return self.draw(n_draws, random_state=random_state)
 
     def n_shown(self, draws: Draws) -> int:
         """How many factors of these draws are worth a line: all, unless an engine knows better."""
@@ -154,15 +195,15 @@ class Posterior(ABC):
     @property
     def covariance(self) -> Array:
         """E[Ω], (p, p)."""
-        mean = self.mean_loadings
+        mean = self.loadings
         omega: Array = mean @ mean.T
         omega[np.diag_indices_from(omega)] += self.noise_variance
         return omega
 
     @property
     def standardized_loadings(self) -> Array:
-        """Mean loadings on the correlation scale, (p, K), in no particular rotation."""
-        mean = self.mean_loadings
+        """`loadings` on the correlation scale, (p, K), in no particular rotation."""
+        mean = self.loadings
         sd = np.sqrt(np.sum(mean**2, axis=1) + self.noise_variance)
         return np.asarray(mean / sd[:, None])
 
@@ -177,8 +218,8 @@ class Posterior(ABC):
 
     @property
     def components(self) -> Array:
-        """(K, p) the loadings of `solution` in the user's units."""
-        mean = self.mean_loadings
+        """(K, p) the loadings of `rotated_solution` in the user's units."""
+        mean = self.loadings
         sd = np.sqrt(np.sum(mean**2, axis=1) + self.noise_variance)
         return np.asarray((sd[:, None] * self.rotated_solution.loadings).T)
 
@@ -189,10 +230,21 @@ class Posterior(ABC):
         values = np.linalg.eigvalsh(loadings.T @ loadings)[::-1]
         return np.asarray(np.maximum(values, 0.0) / len(loadings))
 
-    def n_major_factors(self, min_share: float = 0.03) -> int:
+    def n_major_factors(
+        self,
+        min_share: float = 0.03,
+        *,
+        n_draws: int = N_DRAWS,
+        random_state: RandomState = 0,
+    ) -> int:
         """The number of factors that explain more than `min_share` of the variance each.
 
-        By the medians of 500 draws of the shares, the same every time.
+        Parameters
+        ----------
+        min_share : float, default=0.03
+            Share of the variables' variance, compared with the median of draws of each share.
+        n_draws, random_state
+            See `draw`.
 
         Examples
         --------
@@ -202,10 +254,10 @@ class Posterior(ABC):
         2
         """
         share = _share("min_share", min_share)
-        drawn = self.draw(500, random_state=0).explained_variance_ratio
+        drawn = self.draw(n_draws, random_state=random_state).explained_variance_ratio
         return int(np.sum(np.median(drawn, axis=0) > share))
 
-    def summary(self, *, n_draws: int = 1000, random_state: RandomState = 0) -> Summary:
+    def summary(self, *, n_draws: int = N_DRAWS, random_state: RandomState = 0) -> Summary:
         """A page of text on the factors and the fit; `print` it.
 
         Examples
@@ -218,7 +270,7 @@ class Posterior(ABC):
         return summarise(self, self.draw(n_draws, random_state=random_state))
 
     def to_dict(
-        self, *, scores: Any = None, n_draws: int = 1000, random_state: RandomState = 0
+        self, *, scores: Any = None, n_draws: int = N_DRAWS, random_state: RandomState = 0
     ) -> dict[str, Any]:
         """The summary and more as plain values, ready for `json.dumps`.
 
@@ -295,7 +347,7 @@ class Posterior(ABC):
             Factor scores to include, as `transform` gives them. Without them nothing of any row
             of the data is inside.
         draws : Draws or None, default=None
-            For the intervals; None makes up to 1000 of them, the same every time.
+            For the intervals; None makes up to 1000 of them, given K, the same every time.
 
         Examples
         --------
@@ -320,13 +372,13 @@ class Posterior(ABC):
         *,
         alignment: str | None = None,
         draws: Draws | None = None,
-        n_draws: int = 1000,
+        n_draws: int = N_DRAWS,
         random_state: RandomState = 0,
     ) -> AlignedDraws:
         """Draws whose factors have the same names throughout, for intervals of single loadings.
 
         Each draw has its own axes, order and signs of factors, of which its covariance knows
-        nothing. Here each is turned to the factors of `solution`.
+        nothing. Here each is turned to the factors of `rotated_solution`.
 
         Parameters
         ----------
@@ -368,7 +420,7 @@ class Posterior(ABC):
         columns: Any = None,
         draws: Draws | None = None,
         chains: int | None = None,
-        n_draws: int = 1000,
+        n_draws: int = N_DRAWS,
         random_state: RandomState = 0,
     ) -> Any:
         """Draws for ArviZ, for its tables, diagnostics and plots.
@@ -409,9 +461,7 @@ class Posterior(ABC):
         {'chain': 1, 'draw': 200, 'feature': 8, 'factor': 2}
         """
         if draws is None:
-            # A sampler gives all it kept, chain after chain, when asked for more than that.
-            number = n_draws if self.n_chains == 1 else EVERY
-            draws = self.draw(number, random_state=random_state)
+            draws = self._draws_of_chains(n_draws, random_state)
         aligned = self.align(rotation, draws=draws)
         return for_arviz(self, aligned, observed, columns, chains)
 
@@ -422,7 +472,7 @@ class Posterior(ABC):
         *,
         columns: Any = None,
         draws: Draws | None = None,
-        n_draws: int = 2000,
+        n_draws: int = N_DRAWS,
         random_state: RandomState = 0,
     ) -> Interval:
         """Central credible interval of each entry of a quantity.

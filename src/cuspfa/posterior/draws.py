@@ -12,6 +12,9 @@ from cuspfa._typing import Array, BoolArray, Indices
 from cuspfa._utils.arguments import must_be, whole
 from cuspfa.errors import InputError
 
+N_DRAWS = 1000
+"""The default number of draws, of every function that makes some."""
+
 
 class Interval(NamedTuple):
     """Lower and upper ends, entry by entry."""

@@ -18,13 +18,13 @@ from cuspfa.missing.saturated import Effective
 from cuspfa.model.prior import CuspPrior
 from cuspfa.posterior import sampled_entries
 from cuspfa.posterior.base import Posterior, correlation_of
-from cuspfa.posterior.draws import Draws
+from cuspfa.posterior.draws import N_DRAWS, Draws
 from cuspfa.posterior.fit_info import FitInfo
 from cuspfa.posterior.provenance import Provenance
 from cuspfa.rotation.gpa import Rotation
 
 WATCHED = 20
-"""Columns whose covariances are looked at to see whether chains have met."""
+"""Columns whose covariances are looked at to see whether chains have converged."""
 DIRECT = 500
 """Columns up to which E[ΛΛᵀ] is made to find its leading directions."""
 
@@ -54,11 +54,11 @@ class SampledPosterior(Posterior):
 
     Attributes
     ----------
-    loadings : ndarray (S, p, H)
+    loadings_draws : ndarray (S, p, H)
         Λ of each draw: all columns, active or not; draws with fewer have zeros behind.
     noise_variance_draws : ndarray (S, p)
         σ².
-    active : ndarray (S, H)
+    active_draws : ndarray (S, H)
         Which columns are active. Their number has the posterior distribution of the number of
         factors.
     log_likelihood : ndarray (S,)
@@ -87,16 +87,18 @@ class SampledPosterior(Posterior):
         Complete rows that would tell as much of the correlations.
     rotation : Rotation or None
         Axes that loadings are shown on; None for principal ones.
-    record : FitRecord or None
+    provenance : Provenance or None
+        Where it came from.
+    fit_info : FitInfo or None
         How the fit went.
     """
 
     kind: ClassVar = "gibbs"
     layout: ClassVar = sampled_entries.LAYOUT
 
-    loadings: Array
+    loadings_draws: Array
     noise_variance_draws: Array
-    active: BoolArray
+    active_draws: BoolArray
     log_likelihood: Array
     spike: float
     prior: CuspPrior
@@ -116,7 +118,7 @@ class SampledPosterior(Posterior):
 
     def __repr__(self) -> str:
         """Short: its arrays are for asking, not for looking at."""
-        size, p, _ = self.loadings.shape
+        size, p, _ = self.loadings_draws.shape
         return (
             f"<SampledPosterior of {self.n_active} factors, {self.n_rows} rows, {p} columns, "
             f"{size} draws>"
@@ -137,7 +139,7 @@ class SampledPosterior(Posterior):
     @cached_property
     def count_probabilities(self) -> Array:
         """P(K = 0), P(K = 1), ...: how often so many factors were active."""
-        counts = np.bincount(self.active.sum(axis=1))
+        counts = np.bincount(self.active_draws.sum(axis=1))
         return np.asarray(counts / counts.sum())
 
     @property
@@ -152,7 +154,7 @@ class SampledPosterior(Posterior):
     @property
     def expected_active_factors(self) -> float:
         """E[H*]."""
-        return float(self.active.sum(axis=1).mean())
+        return float(self.active_draws.sum(axis=1).mean())
 
     @property
     def sample_correlation(self) -> Array | None:
@@ -174,25 +176,36 @@ class SampledPosterior(Posterior):
     @cached_property
     def _variance(self) -> Array:
         """E[Ω_jj], (p,)."""
-        total = np.einsum("sjh,sjh->j", self.loadings, self.loadings) / len(self.loadings)
+        total = np.einsum("sjh,sjh->j", self.loadings_draws, self.loadings_draws) / len(
+            self.loadings_draws
+        )
         return np.asarray(total + self.noise_variance_draws.mean(axis=0))
 
     @cached_property
-    def mean_loadings(self) -> Array:
-        """The best (p, K) for E[ΛΛᵀ] ≈ its product, on the correlation scale.
+    def active(self) -> Array:
+        """(K,) the share of draws with at least 1, 2, ..., K active factors."""
+        counts = self.active_draws.sum(axis=1)
+        return np.array([np.mean(counts >= k) for k in range(1, self.n_active + 1)])
 
-        Columns of Λ may be turned from draw to draw, ΛΛᵀ may not: these are its leading directions.
+    @cached_property
+    def loadings(self) -> Array:
+        """(p, K) in the user's units: the best for E[ΛΛᵀ] ≈ its product, on the correlation scale.
+
+        Columns of Λ may be rotated from draw to draw without changing ΛΛᵀ: these are the leading
+        directions of its mean over all draws.
         """
         k, sd = self.n_active, np.sqrt(self._variance)
-        size, p, _ = self.loadings.shape
+        size, p, _ = self.loadings_draws.shape
         if k == 0:
             return np.zeros((p, 0))
         with one_blas_thread(p * p):
-            flat = (self.loadings / sd[:, None]).transpose(1, 0, 2).reshape(p, -1) / np.sqrt(size)
+            flat = (self.loadings_draws / sd[:, None]).transpose(1, 0, 2).reshape(p, -1) / np.sqrt(
+                size
+            )
             if p <= DIRECT:
                 basis = np.eye(p)
             else:  # the leading directions, from those of the last draw
-                active = self.loadings[-1] / sd[:, None]
+                active = self.loadings_draws[-1] / sd[:, None]
                 extra = np.random.default_rng(0).standard_normal((p, k + 8))
                 basis = np.linalg.qr(np.hstack([active, 1e-6 * extra]))[0]
                 for _ in range(4):
@@ -205,32 +218,38 @@ class SampledPosterior(Posterior):
     @cached_property
     def noise_variance(self) -> Array:
         """(p,) the rest of E[Ω_jj]."""
-        return np.asarray(self._variance - np.sum(self.mean_loadings**2, axis=1))
+        return np.asarray(self._variance - np.sum(self.loadings**2, axis=1))
+
+    @property
+    def draws(self) -> Draws:
+        """All draws that were kept, chain after chain, whatever their number of factors."""
+        return Draws(
+            self.loadings_draws, self.noise_variance_draws, self.mean_draws, self.active_draws
+        )
 
     def draw(
         self,
-        n_draws: int | None = None,
+        n_draws: int = N_DRAWS,
         *,
-        random_state: RandomState = None,
-        average_over_k: bool = True,
+        random_state: RandomState = 0,
+        average_over_k: bool = False,
     ) -> Draws:
         """Draws that were kept: all of them, or some at random.
 
         Parameters
         ----------
-        n_draws : int or None, default=None
-            How many; None, and any number above those that were kept, means all of these, chain
-            after chain.
-        random_state : None, int, numpy.random.Generator or numpy.random.RandomState
-            Which ones, where fewer than all are asked for.
-        average_over_k : bool, default=True
-            As in the variational posterior: draws with different numbers of factors. They always
-            are; False is an error.
+        n_draws : int, default=1000
+            How many; a number above those that there are means all of these, chain after chain.
+        random_state : None, int, numpy.random.Generator or RandomState, default=0
+            Which ones, where fewer than all are asked for; None gives others each time.
+        average_over_k : bool, default=False
+            False takes the draws with the most probable number of active factors, True takes draws
+            with any number.
 
         Returns
         -------
         Draws
-            With all columns of Λ, so that Ω is exact.
+            With all columns of Λ, those of the spike too, so that Ω is exact.
 
         Examples
         --------
@@ -241,20 +260,26 @@ class SampledPosterior(Posterior):
         >>> with warnings.catch_warnings():
         ...     warnings.simplefilter("ignore")  # so few draws give reason for one
         ...     posterior = CuspFactorAnalysis(method=method, random_state=0).fit(X).posterior_
-        >>> posterior.draw().covariance.shape
+        >>> posterior.draw(average_over_k=True).covariance.shape
         (100, 8, 8)
+        >>> bool(len(posterior.draw()) <= 100)
+        True
         """
-        if not isinstance(average_over_k, (bool, np.bool_)) or not average_over_k:
-            raise must_be(
-                "average_over_k", "True: the sampler's draws differ in their number", average_over_k
-            )
-        size = len(self.loadings)
-        every = Draws(self.loadings, self.noise_variance_draws, self.mean_draws, self.active)
-        if n_draws is None or whole("n_draws", n_draws, 1) >= size:
-            return every
-        return every.some(
-            np.sort(generator(random_state).choice(size, int(n_draws), replace=False))
+        asked, rng = whole("n_draws", n_draws, 1), generator(random_state)
+        if not isinstance(average_over_k, (bool, np.bool_)):
+            raise must_be("average_over_k", "True or False", average_over_k)
+        every = self.draws
+        counts = self.active_draws.sum(axis=1)
+        chosen = (
+            np.arange(len(every)) if average_over_k else np.flatnonzero(counts == self.n_active)
         )
+        if asked < len(chosen):
+            chosen = np.sort(rng.choice(chosen, asked, replace=False))
+        return every if len(chosen) == len(every) else every.some(chosen)
+
+    def _draws_of_chains(self, n_draws: int, random_state: RandomState) -> Draws:
+        """All draws that were kept: R-hat is of chains as they were."""
+        return self.draws
 
     @cached_property
     def diagnostics(self) -> Diagnostics:
@@ -266,13 +291,12 @@ class SampledPosterior(Posterior):
         chosen = np.unique(np.linspace(0, p - 1, min(p, WATCHED)).round().astype(int))
         upper = np.triu_indices(len(chosen))
         parts = [
-            batch.covariance[:, upper[0], upper[1]]
-            for batch in Draws(self.loadings, self.noise_variance_draws).only(chosen).batches()
+            batch.covariance[:, upper[0], upper[1]] for batch in self.draws.only(chosen).batches()
         ]
         labels = self.column_names
         pairs = zip(chosen[upper[0]], chosen[upper[1]], strict=True)
         names = [f"covariance of {labels[i]} and {labels[j]}" for i, j in pairs]
-        counted = self.active.sum(axis=1)
+        counted = self.active_draws.sum(axis=1)
         values = np.column_stack([*np.vstack(parts).T, self.log_likelihood, counted])
         values = values.reshape(self.n_chains, -1, values.shape[1])
         return Diagnostics(

@@ -32,13 +32,13 @@ def describe(
     posterior: SampledPosterior, statistics: bool
 ) -> tuple[dict[str, Any], dict[str, Array]]:
     """Plain values and arrays."""
-    size, _, width = posterior.loadings.shape
+    size, _, width = posterior.loadings_draws.shape
     arrays = {
         "center": posterior.center,
         "scale": posterior.scale,
-        "loadings": posterior.loadings,
+        "loadings": posterior.loadings_draws,
         "noise_variance": posterior.noise_variance_draws,
-        "active": posterior.active.astype(float),
+        "active": posterior.active_draws.astype(float),
         "log_likelihood": posterior.log_likelihood,
     }
     missing = None
@@ -111,9 +111,9 @@ def values(content: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
             raise FileError(f"has numbers in {name}.npy that cannot be there")
         plausibility.check_size(name, array, positive=name == "noise_variance")
     return {
-        "loadings": arrays["loadings"],
+        "loadings_draws": arrays["loadings"],
         "noise_variance_draws": arrays["noise_variance"],
-        "active": arrays["active"] > 0,
+        "active_draws": arrays["active"] > 0,
         "log_likelihood": arrays["log_likelihood"],
         "n_chains": content["n_chains"],
         "spike": content["spike"],

@@ -29,7 +29,7 @@ from cuspfa.model.slabs import Slab
 from cuspfa.posterior import variational_entries
 from cuspfa.posterior.base import Posterior, correlation_of
 from cuspfa.posterior.distributions import Means, ScoreDistribution
-from cuspfa.posterior.draws import Draws
+from cuspfa.posterior.draws import N_DRAWS, Draws
 from cuspfa.posterior.fit_info import FitInfo
 from cuspfa.posterior.provenance import Provenance
 from cuspfa.rotation.gpa import Rotation
@@ -56,21 +56,21 @@ class VariationalPosterior(Posterior):
     """q*(Λ) q*(σ²) of the active factors.
 
     Factors that the spike takes, at most a few with mean loadings other than zero, enter the
-    variances alone. Holds no row of the data as it was, but see `statistics`; and unless these have
-    holes: then `rows` are kept for draws in the process that made the fit, and neither saved,
-    pickled nor copied.
+    variances alone. Holds no row of the data as it was, but see `statistics`. Rows with missing
+    values are kept in `rows` for draws in the process that made the fit; they are not saved,
+    pickled or copied.
 
     Attributes
     ----------
-    loadings : LoadingsDistribution
+    loadings_distribution : LoadingsDistribution
         q(λ_j) = N(μ_j, V_j) of the K factors, on the scale the engine saw.
-    noise : Noise
+    noise_distribution : Noise
         q(σ²_j) = InvGa(A_j, B_j) on that scale.
-    scores : ScoreLaw
+    score_distribution : ScoreDistribution
         Second moments of the scores.
-    active : ndarray (K,)
+    slab_probability : ndarray (K,)
         Probability that a factor is modelled by the slab, above one half.
-    expected_active_factors : float
+    expected_active : float
         E[H*] over all H columns.
     tail_variance : ndarray (p,)
         What all inactive factors together add to each variance, on that scale.
@@ -91,7 +91,7 @@ class VariationalPosterior(Posterior):
         Posteriors for other numbers of factors of notable weight.
     rotation : Rotation or None
         The axes that its factors are shown on.
-    record : FitRecord or None
+    fit_info : FitInfo or None
         How the fit went.
     means : Means or None
         Of incomplete columns; None where nothing is missing.
@@ -101,18 +101,18 @@ class VariationalPosterior(Posterior):
         Complete rows that would tell as much of the correlations, once these were asked for.
     rows : RowsInMemory or None
         Incomplete rows, for exact sweeps; None after `cuspfa.load`, pickling or copying.
-    origin : Origin or None
+    provenance : Provenance or None
         Where it came from.
     """
 
     kind: ClassVar = "variational"
     layout: ClassVar = variational_entries.LAYOUT
 
-    loadings: LoadingsDistribution
-    noise: Noise
-    scores: ScoreDistribution
-    active: Array
-    expected_active_factors: float
+    loadings_distribution: LoadingsDistribution
+    noise_distribution: Noise
+    score_distribution: ScoreDistribution
+    slab_probability: Array
+    expected_active: float
     tail_variance: Array
     slab: Slab
     prior: CuspPrior
@@ -133,7 +133,7 @@ class VariationalPosterior(Posterior):
 
     def __repr__(self) -> str:
         """Short: its arrays are for asking, not for looking at."""
-        p, k = self.loadings.mean.shape
+        p, k = self.loadings_distribution.mean.shape
         return f"<VariationalPosterior of {k} factors, {self.n_rows} rows, {p} columns>"
 
     def to_entries(self, *, statistics: bool) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -149,7 +149,7 @@ class VariationalPosterior(Posterior):
     @property
     def n_active(self) -> int:
         """K."""
-        return int(self.loadings.mean.shape[1])
+        return int(self.loadings_distribution.mean.shape[1])
 
     @property
     def sample_correlation(self) -> Array | None:
@@ -180,28 +180,42 @@ class VariationalPosterior(Posterior):
         return super().column_counts if self.means is None else self.means.counts
 
     @property
-    def mean_loadings(self) -> Array:
+    def active(self) -> Array:
+        """(K,) the probability that each factor is modelled by the slab, above one half."""
+        return self.slab_probability
+
+    @property
+    def expected_active_factors(self) -> float:
+        """E[H*] over all H columns."""
+        return self.expected_active
+
+    @property
+    def loadings(self) -> Array:
         """E[Λ], (p, K), in the user's units."""
-        return self.scale[:, None] * self.loadings.mean
+        return self.scale[:, None] * self.loadings_distribution.mean
 
     @property
     def noise_variance(self) -> Array:
         """E[Ω] less the part explained by the mean loadings, a diagonal, (p,).
 
-        It is E[σ²_j] + tr V_j: under q the rows of Λ are independent, so their spread adds to the
-        variances only, and E[Ω] = E[Λ] E[Λ]ᵀ + diag(noise_variance) exactly.
+        It is E[σ²_j] + tr V_j: under q the rows of Λ are independent, so their variance adds to
+        the variances only, and E[Ω] = E[Λ] E[Λ]ᵀ + diag(noise_variance) exactly.
         """
-        own = self.noise.variance + self.loadings.row_variance + self.tail_variance
+        own = (
+            self.noise_distribution.variance
+            + self.loadings_distribution.row_variance
+            + self.tail_variance
+        )
         return np.asarray(self.scale**2 * own)
 
     def draw(
         self,
-        n_draws: int = 2000,
+        n_draws: int = N_DRAWS,
         *,
-        random_state: RandomState = None,
+        random_state: RandomState = 0,
+        average_over_k: bool = False,
         mean_field: bool = False,
         sweeps: int | None = None,
-        average_over_k: bool = False,
     ) -> Draws:
         """Draw loadings and noise variances given the number of factors.
 
@@ -212,10 +226,13 @@ class VariationalPosterior(Posterior):
 
         Parameters
         ----------
-        n_draws : int, default=2000
+        n_draws : int, default=1000
             Number of draws.
-        random_state : None, int, numpy.random.Generator or RandomState
-            Seed.
+        random_state : None, int, numpy.random.Generator or RandomState, default=0
+            Seed; None gives other draws each time.
+        average_over_k : bool, default=False
+            Draw the number of factors too, by the weights of `search_`; loadings of draws with
+            fewer factors are filled up with zeros.
         mean_field : bool, default=False
             Draw from q itself, as the paper does.
         sweeps : int or None, default=None
@@ -223,9 +240,6 @@ class VariationalPosterior(Posterior):
             the scale-rotation move alone, which costs next to nothing whatever p is. With missing
             values they are the sweeps that a chain begins with, and about 25 draws come from a
             chain.
-        average_over_k : bool, default=False
-            Draw the number of factors too, by the weights of `search_`; loadings of draws with
-            fewer factors are filled up with zeros.
 
         Returns
         -------
@@ -235,7 +249,7 @@ class VariationalPosterior(Posterior):
         --------
         >>> from cuspfa import CuspFactorAnalysis, datasets
         >>> X = datasets.simulate(100, 8, 2, random_state=0).X
-        >>> draws = CuspFactorAnalysis(random_state=0).fit(X).posterior_.draw(50, random_state=0)
+        >>> draws = CuspFactorAnalysis(random_state=0).fit(X).posterior_.draw(50)
         >>> draws.covariance.shape
         (50, 8, 8)
         """
@@ -248,11 +262,11 @@ class VariationalPosterior(Posterior):
         if average_over_k and self.alternatives:
             return self._draw_averaged(size, rng, mean_field=mean_field, sweeps=sweeps)
         number = self._sweeps(size, sweeps)
-        p, k = self.loadings.mean.shape
+        p, k = self.loadings_distribution.mean.shape
         mean = None if self.means is None else np.empty((size, p))
         draws = Draws(np.empty((size, p, k)), np.empty((size, p)), mean)
         try:
-            with one_blas_thread(p * min(p, round(self.scores.n))):
+            with one_blas_thread(p * min(p, round(self.score_distribution.n))):
                 if mean_field or number == 0 or k == 0:
                     rotations = (
                         None if mean_field or k == 0 else self._draw_scale_rotations(size, rng)
@@ -291,7 +305,7 @@ class VariationalPosterior(Posterior):
 
     def _draw_from_q(self, draws: Draws, rotations: Array | None, rng: np.random.Generator) -> None:
         """Fill draws from q, the loadings turned by matrices (size, K, K)."""
-        distribution, scale = self.loadings, self.scale
+        distribution, scale = self.loadings_distribution, self.scale
         parts = _chunks(draws.loadings.shape, IN_CACHE)
         normal = np.empty((parts[0].stop, len(scale), distribution.directions))
         for part in parts:
@@ -304,8 +318,8 @@ class VariationalPosterior(Posterior):
                 out[...] = drawn
             else:
                 np.matmul(drawn, rotations[part], out=out)
-        gamma = rng.standard_gamma(self.noise.shape, size=draws.noise_variance.shape)
-        np.divide(scale**2 * self.noise.rate, gamma, out=draws.noise_variance)
+        gamma = rng.standard_gamma(self.noise_distribution.shape, size=draws.noise_variance.shape)
+        np.divide(scale**2 * self.noise_distribution.rate, gamma, out=draws.noise_variance)
         draws.noise_variance[...] += scale**2 * self.tail_variance
         if draws.mean is not None:
             draws.mean[...] = self.draw_means(Draws(draws.loadings, draws.noise_variance), rng)
@@ -313,13 +327,13 @@ class VariationalPosterior(Posterior):
     def _draw_scale_rotations(self, size: int, rng: np.random.Generator) -> Array:
         """Draws of the matrix by which loadings are turned and stretched, (size, K, K)."""
         p = len(self.scale)
-        expected = self.loadings.weighted_gram(np.ones(p))
+        expected = self.loadings_distribution.weighted_gram(np.ones(p))
         columns = np.broadcast_to(expected, (size, *expected.shape))
         scales = first_scales(squared_norms(columns), self.slab, p, rng)
         rotation = draw_rotation(columns, scales, self.slab, p, rng)
         columns = rotation.transpose(0, 2, 1) @ columns @ rotation
-        second = self.scores.draw_second(size, rng)
-        moved, _, _ = scale_rotation_move(columns, second, scales, self.slab, self.scores.n, p, rng)
+        second, n = self.score_distribution.draw_second(size, rng), self.score_distribution.n
+        moved, _, _ = scale_rotation_move(columns, second, scales, self.slab, n, p, rng)
         return np.asarray(rotation @ np.linalg.inv(moved))
 
     def _draw_by_sweeps(self, draws: Draws, sweeps: int, rng: np.random.Generator) -> None:
@@ -327,7 +341,9 @@ class VariationalPosterior(Posterior):
         assert self.statistics is not None
         for part in _chunks(draws.loadings.shape):
             size = len(draws.loadings[part])
-            chains = begin_at(self.loadings, self.noise, self.slab, size, rng)
+            chains = begin_at(
+                self.loadings_distribution, self.noise_distribution, self.slab, size, rng
+            )
             for _ in range(sweeps):
                 chains = sweep(chains, self.statistics, self.slab, self.prior, rng)
             np.multiply(flip(chains.loadings), self.scale[:, None], out=draws.loadings[part])
@@ -343,7 +359,13 @@ class VariationalPosterior(Posterior):
         for first in range(0, chains, step):
             size = min(step, chains - first)
             at = begin_filled(
-                self.loadings, self.noise, self.means.location, self.rows, self.slab, size, rng
+                self.loadings_distribution,
+                self.noise_distribution,
+                self.means.location,
+                self.rows,
+                self.slab,
+                size,
+                rng,
             )
             for number in range(sweeps + -(-(len(draws) - first) // chains)):
                 at = sweep_filled(at, self.rows, self.slab, self.prior, rng)
@@ -378,6 +400,6 @@ class VariationalPosterior(Posterior):
             return int(np.clip(room, 0, SWEEPS))
         if self.statistics is None:
             return 0
-        p, k = self.loadings.mean.shape
-        each = 4 * p * min(p, self.scores.n) * k + 100 * p * k + 40 * k**3
+        p, k = self.loadings_distribution.mean.shape
+        each = 4 * p * min(p, self.score_distribution.n) * k + 100 * p * k + 40 * k**3
         return int(np.clip(WORK / (size * max(each, 1)), 0, SWEEPS))

@@ -24,7 +24,7 @@ MAX_ALTERNATIVES = 1000
 """Alternatives that a file may hold."""
 
 _OWN: dict[str, json_kinds.Kind] = {
-    "expected_active_factors": json_kinds.number,
+    "expected_active": json_kinds.number,
     "slab": entries.slab_in,
     "weight": json_kinds.share,
     "fit_info": entries.fit_info_in,
@@ -116,21 +116,21 @@ def _same_counts(one: Means | None, other: Means | None) -> bool:
 def _describe_part(part: VariationalPosterior) -> dict[str, Any]:
     return {
         "n_factors": part.n_active,
-        "n_directions": part.loadings.directions,
-        "log_det": json_kinds.number_out(part.loadings.log_det),
-        "n": json_kinds.number_out(part.scores.n),
+        "n_directions": part.loadings_distribution.directions,
+        "log_det": json_kinds.number_out(part.loadings_distribution.log_det),
+        "n": json_kinds.number_out(part.score_distribution.n),
         **entries.plain_values(part, _OWN),
     }
 
 
 def _part_arrays(part: VariationalPosterior) -> dict[str, Array]:
     arrays = {
-        **_distribution_arrays(part.loadings),
-        "noise_shape": part.noise.shape,
-        "noise_rate": part.noise.rate,
-        "scores_inner": part.scores.inner,
-        "scores_covariance": part.scores.covariance,
-        "active": part.active,
+        **_distribution_arrays(part.loadings_distribution),
+        "noise_shape": part.noise_distribution.shape,
+        "noise_rate": part.noise_distribution.rate,
+        "scores_inner": part.score_distribution.inner,
+        "scores_covariance": part.score_distribution.covariance,
+        "active": part.slab_probability,
         "tail_variance": part.tail_variance,
     }
     if part.means is not None:
@@ -246,11 +246,15 @@ def values(content: dict[str, Any], arrays: dict[str, Array]) -> list[dict[str, 
     )
     for part in (first, *others):
         with np.errstate(all="ignore"):  # what overflows is refused
-            spread = part["noise"].variance + part["tail_variance"] + part["loadings"].row_variance
-        plausibility.check_units(arrays["scale"], part["loadings"].mean, spread)
+            spread = (
+                part["noise_distribution"].variance
+                + part["tail_variance"]
+                + part["loadings_distribution"].row_variance
+            )
+        plausibility.check_units(arrays["scale"], part["loadings_distribution"].mean, spread)
     rotation = content["rotation"]
     target = None if rotation is None else rotation.target
-    if target is not None and np.shape(target) != first["loadings"].mean.shape:
+    if target is not None and np.shape(target) != first["loadings_distribution"].mean.shape:
         raise FileError(f"is damaged: a target of shape {np.shape(target)} is not of its loadings")
     own = {"rotation": rotation, "provenance": content["provenance"]}
     return [{**first, **shared, **own}, *({**other, **shared} for other in others)]
@@ -280,12 +284,14 @@ def _rebuild_part(part: dict[str, Any], arrays: dict[str, Array], prefix: str) -
             part["log_det"],
         )
     return {
-        "loadings": distribution,
+        "loadings_distribution": distribution,
         "means": means,
-        "noise": Noise(of("noise_shape"), of("noise_rate")),
-        "scores": ScoreDistribution(of("scores_inner"), of("scores_covariance"), part["n"]),
-        "active": of("active"),
-        "expected_active_factors": part["expected_active_factors"],
+        "noise_distribution": Noise(of("noise_shape"), of("noise_rate")),
+        "score_distribution": ScoreDistribution(
+            of("scores_inner"), of("scores_covariance"), part["n"]
+        ),
+        "slab_probability": of("active"),
+        "expected_active": part["expected_active"],
         "tail_variance": of("tail_variance"),
         "slab": part["slab"],
         "weight": part["weight"],

@@ -12,7 +12,7 @@ from cuspfa._utils.arguments import generator, must_be, whole
 from cuspfa.diagnostics.retention import match_factors
 from cuspfa.errors import DataError
 from cuspfa.posterior.base import Posterior
-from cuspfa.posterior.draws import Draws
+from cuspfa.posterior.draws import N_DRAWS, Draws
 from cuspfa.posterior.quantiles import tails
 from cuspfa.rotation.align import align_draws
 from cuspfa.rotation.gpa import RotatedLoadings
@@ -80,7 +80,7 @@ def factor_congruence(
     *,
     procrustes: bool = True,
     prob: float = 0.95,
-    n_draws: int = 500,
+    n_draws: int = N_DRAWS,
     random_state: RandomState = 0,
 ) -> FactorCongruence:
     """Compare the factors of two fits of the same variables.
@@ -95,7 +95,7 @@ def factor_congruence(
         fit has them, and pairs those that are most alike.
     prob : float, default=0.95
         Probability of the intervals.
-    n_draws : int, default=500
+    n_draws : int, default=1000
         Draws of each fit for the intervals.
     random_state : default=0
         Seed of draws and of random orders.

@@ -66,7 +66,7 @@ def test_means_are_those_of_the_draws(rows, model):
     draws = posterior.draw(50, random_state=0)
     assert draws.mean.shape == (50, 7)
     assert posterior.draw_means(draws, np.random.default_rng(0)) is draws.mean
-    assert_allclose(posterior.draw().mean.mean(axis=0), model.mean_)
+    assert_allclose(posterior.draws.mean.mean(axis=0), model.mean_)
     assert_array_equal(posterior.column_counts, np.sum(~np.isnan(rows), axis=0))
     tables = model.impute(rows, n_draws=5, random_state=0)
     seen = ~np.isnan(rows)
@@ -75,19 +75,19 @@ def test_means_are_those_of_the_draws(rows, model):
 
 
 def test_every_number_of_factors_and_shape(rows):
-    assert fitted(rows, n_factors=3).posterior_.active.all()
+    assert fitted(rows, n_factors=3).posterior_.active_draws.all()
     none = fitted(rows, n_factors=0, n_draws=20)
     assert none.n_factors_ == 0
     assert np.all(np.isfinite(none.mean_))
     wide = fitted(with_missing(12, 30, 1), init="random", max_columns=3)
-    assert np.all(np.isfinite(wide.posterior_.loadings))
+    assert np.all(np.isfinite(wide.posterior_.loadings_draws))
 
 
 def test_the_same_draws_in_any_number_of_processes_and_from_a_store(tmp_path):
     large = with_missing(4500, 10, 1, part=0.02)  # each chain by itself
     few = {"n_draws": 3, "burn_in": 2, "init": "random", "max_columns": 3}
     alone, parallel = fitted(large, **few), fitted(large, **few, n_jobs=2)
-    assert_array_equal(alone.posterior_.loadings, parallel.posterior_.loadings)
+    assert_array_equal(alone.posterior_.loadings_draws, parallel.posterior_.loadings_draws)
     assert_array_equal(alone.posterior_.mean_draws, parallel.posterior_.mean_draws)
     small = with_missing(60, 5, 1)
     plain = fitted(small, n_draws=400).posterior_

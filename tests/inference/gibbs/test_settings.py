@@ -97,9 +97,9 @@ def drawn(y, slab, n_draws, rate=2.0, mean="plug-in", seed=0):
     def pooled(values):
         return values.reshape(CHAINS, n_draws, *values.shape[1:]).mean(axis=0)
 
-    draws = posterior.draw()
+    draws = posterior.draws
     means = np.zeros_like(draws.noise_variance) if draws.mean is None else draws.mean
-    return pooled(draws.covariance), pooled(posterior.active.sum(axis=1)), pooled(means)
+    return pooled(draws.covariance), pooled(posterior.active_draws.sum(axis=1)), pooled(means)
 
 
 def literally(y, slab, sweeps, seed=1, **settings):
@@ -167,13 +167,13 @@ def test_agrees_with_a_literal_sampler_of_data_with_holes(shape):
 
 def test_the_same_seed_gives_the_same_draws_however_many_processes(rows):
     one, same, other = fitted(rows, 3), fitted(rows, 3), fitted(rows, 4)
-    assert_array_equal(one.posterior_.loadings, same.posterior_.loadings)
+    assert_array_equal(one.posterior_.loadings_draws, same.posterior_.loadings_draws)
     assert not np.array_equal(one.posterior_.noise_variance, other.posterior_.noise_variance)
     wide = datasets.simulate(220, 210, 1, random_state=0).X  # each chain by itself
     few = {"n_draws": 3, "burn_in": 2, "init": "random", "max_columns": 3}
     alone = fitted(wide, 3, **few)
     parallel = fitted(wide, 3, **few, n_jobs=2)
-    assert_array_equal(alone.posterior_.loadings, parallel.posterior_.loadings)
+    assert_array_equal(alone.posterior_.loadings_draws, parallel.posterior_.loadings_draws)
 
 
 def test_chains_are_different(rows):
@@ -277,8 +277,8 @@ def test_fewer_draws_than_a_store_has_are_the_first(rows, tmp_path):
             fitted(rows, n_draws=n_draws, checkpoint_dir=tmp_path),
             fitted(rows, n_draws=n_draws),
         )
-        assert_array_equal(model.posterior_.loadings, plain.posterior_.loadings)
-        assert_array_equal(model.posterior_.active, plain.posterior_.active)
+        assert_array_equal(model.posterior_.loadings_draws, plain.posterior_.loadings_draws)
+        assert_array_equal(model.posterior_.active_draws, plain.posterior_.active_draws)
         assert_array_equal(model.posterior_.log_likelihood, plain.posterior_.log_likelihood)
         assert model.n_iter_ == plain.n_iter_
         assert model.status_ == plain.status_
@@ -352,7 +352,7 @@ def test_time_and_interruption_leave_what_was_drawn(rows):
     late = fitted(rows, n_draws=10**6, max_time=0.5)
     assert "out of time" in late.status_
     assert not late.converged_
-    assert len(late.posterior_.loadings) >= 2
+    assert len(late.posterior_.loadings_draws) >= 2
     seen = []
 
     def press(at):
@@ -363,7 +363,7 @@ def test_time_and_interruption_leave_what_was_drawn(rows):
     model = CuspFactorAnalysis(method=Gibbs(**SHORT, callback=press), random_state=0)
     with pytest.raises(KeyboardInterrupt):
         model.fit(rows)
-    assert len(model.posterior_.loadings) == 2 * 30
+    assert len(model.posterior_.loadings_draws) == 2 * 30
     assert "interrupted" in model.status_
     assert seen[0].sweep == 1
     assert seen[0].n_sweeps == 100
@@ -430,12 +430,12 @@ def test_the_posterior_answers_what_every_posterior_answers(rows, tmp_path):
     posterior = model.posterior_
     covariance = model.components_.T @ model.components_ + np.diag(model.noise_variance_)
     assert_allclose(covariance, model.get_covariance())
-    exact = posterior.draw().covariance.mean(axis=0)
+    exact = posterior.draws.covariance.mean(axis=0)
     assert_allclose(np.diag(covariance), np.diag(exact))
     assert_allclose(covariance, exact, atol=0.05)
     assert model.n_factors_ == 2
     assert sum(entry.weight for entry in model.search_) == pytest.approx(1.0)
-    counts = posterior.active.sum(axis=1)
+    counts = posterior.active_draws.sum(axis=1)
     assert posterior.count_probabilities[2] == np.mean(counts == 2)
     assert model.expected_active_factors_ == pytest.approx(counts.mean())
     lower, upper = posterior.interval("correlation")
@@ -449,7 +449,7 @@ def test_the_posterior_answers_what_every_posterior_answers(rows, tmp_path):
     assert "probability by number of factors" in model._repr_html_inner()
     posterior.save(tmp_path / "fit.cuspfa", scores=model.transform(rows))
     back = cuspfa.load(tmp_path / "fit.cuspfa")
-    for name in ("loadings", "noise_variance_draws", "active", "log_likelihood"):
+    for name in ("loadings_draws", "noise_variance_draws", "active_draws", "log_likelihood"):
         assert_array_equal(getattr(back, name), getattr(posterior, name))
     assert back.fit_info.status == posterior.fit_info.status
     assert back.prior == posterior.prior
@@ -460,7 +460,7 @@ def test_the_posterior_answers_what_every_posterior_answers(rows, tmp_path):
 def test_a_given_number_of_factors(rows):
     model = fitted(rows, n_factors=3, prior=CuspPrior())  # also a pooled slab
     assert model.n_factors_ == 3
-    assert model.posterior_.active.all()
+    assert model.posterior_.active_draws.all()
     none = fitted(rows, n_factors=0)
     assert none.n_factors_ == 0
     assert none.get_covariance().shape == (6, 6)
@@ -475,7 +475,7 @@ def test_no_row_is_in_the_posterior(rows):
 def test_log_likelihood_is_that_of_the_rows(rows):
     posterior = fitted(rows, mean="plug-in", standardize=False).posterior_
     centred = rows - rows.mean(axis=0)
-    omega = posterior.draw().covariance[7] / posterior.scale[:, None] / posterior.scale
+    omega = posterior.draws.covariance[7] / posterior.scale[:, None] / posterior.scale
     centred = centred / posterior.scale
     quadratic = np.einsum("ij,ij->", centred @ np.linalg.inv(omega), centred)
     log_det = np.linalg.slogdet(2 * np.pi * omega)[1]
@@ -497,7 +497,7 @@ def test_five_thousand_columns():
     data = datasets.simulate(60, 5000, 2, random_state=0).X
     model = fitted(data, n_draws=10, burn_in=30, n_chains=1, start_adapt=5)
     assert model.n_factors_ == 2
-    assert np.all(np.isfinite(model.posterior_.loadings))
+    assert np.all(np.isfinite(model.posterior_.loadings_draws))
 
 
 @pytest.mark.parametrize("p", [2, 10, 100, 5000])

@@ -34,9 +34,9 @@ def posterior_of(
         counts = rows.counts
         drawn = prepared.center + prepared.scale * means.transpose(1, 0, 2).reshape(len(noise), -1)
     posterior = SampledPosterior(
-        loadings=loadings * prepared.scale[:, None],
+        loadings_draws=loadings * prepared.scale[:, None],
         noise_variance_draws=noise * prepared.scale**2,
-        active=fit.kept.active.transpose(1, 0, 2).reshape(length * chains, width),
+        active_draws=fit.kept.active.transpose(1, 0, 2).reshape(length * chains, width),
         log_likelihood=fit.kept.log_likelihood.T.ravel(),
         n_chains=chains,
         spike=fit.spike,

@@ -74,11 +74,11 @@ def _distributions(state: State, counts: Array | None) -> dict[str, Any]:
     others = state.loadings.only(~active)
     unexplained = np.sum(others.mean**2, axis=1) + others.row_variance
     return {
-        "loadings": state.loadings.only(active),
-        "noise": state.noise,
-        "scores": _score_distribution(state, active),
-        "active": state.active[active],
-        "expected_active_factors": state.expected_active,
+        "loadings_distribution": state.loadings.only(active),
+        "noise_distribution": state.noise,
+        "score_distribution": _score_distribution(state, active),
+        "slab_probability": state.active[active],
+        "expected_active": state.expected_active,
         "tail_variance": state.tail.size * state.tail.loading_variance + unexplained,
         "slab": state.slab,
         "means": None if counts is None else Means(state.scores.location(state.loadings), counts),

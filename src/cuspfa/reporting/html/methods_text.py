@@ -115,8 +115,6 @@ def _number_drawn(content: Content) -> bool:
 
 def _intervals(content: Content) -> str:
     made = f"95 % credible intervals from {content.n_draws} draws of the posterior"
-    if _number_drawn(content):
-        return f"{made}. They include that the number of factors is unknown."
     return f"{made}, given the number of factors."
 
 
