@@ -5,8 +5,9 @@ from scipy.special import entr
 
 from cuspfa.data.in_memory import GramMatrix, RowMatrix
 from cuspfa.data.protocols import CompleteSource
-from cuspfa.inference.updates import Loadings, Noise, ScoreMoments
+from cuspfa.inference.updates import Loadings, ScoreMoments
 from cuspfa.inference.variational.steps import State, Tail
+from cuspfa.model.likelihoods.gaussian import Noise
 from cuspfa.model.prior import CuspPrior
 from cuspfa.model.process import Labels, Sticks
 from cuspfa.model.slabs import GaussianSlab

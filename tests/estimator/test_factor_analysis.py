@@ -31,10 +31,10 @@ from cuspfa import (
 )
 from cuspfa._utils import threads
 from cuspfa.errors import ConvergenceWarning, CuspWarning, DataError, InputError
-from cuspfa.inference.updates import Noise
 from cuspfa.inference.variational import init
 from cuspfa.inference.variational import search as search_module
 from cuspfa.inference.variational.settings import most_identified
+from cuspfa.model.likelihoods.gaussian import Noise
 from cuspfa.rotation.axes import principal_axes
 from oracles import algorithm1 as oracle
 

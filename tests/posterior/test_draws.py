@@ -6,7 +6,8 @@ from numpy.testing import assert_allclose
 
 from cuspfa import CuspPrior, GaussianSlab
 from cuspfa.errors import InputError
-from cuspfa.inference.updates import Loadings, Noise
+from cuspfa.inference.updates import Loadings
+from cuspfa.model.likelihoods.gaussian import Noise
 from cuspfa.posterior.draws import Draws, correlation_mse
 from cuspfa.posterior.variational import ScoreDistribution, VariationalPosterior
 

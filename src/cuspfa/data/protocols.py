@@ -15,6 +15,7 @@ from cuspfa._typing import Array
 from cuspfa.data.in_memory import KEPT
 from cuspfa.inference.kernels import Statistics
 from cuspfa.inference.updates import KnownScores, LoadingsDistribution, ScoreMoments
+from cuspfa.model.likelihoods.gaussian import marginal_log_likelihood
 
 if TYPE_CHECKING:
     from cuspfa.missing.patterns import IncompleteRows
@@ -139,16 +140,10 @@ class CompleteSource:
         return ScoreMoments(cross, inner + self.n * covariance, log_det, self.n)
 
     def log_likelihood(self, loadings: Array, noise_variance: Array) -> float:
-        """By Woodbury: no p×p matrix is formed or factored."""
-        w = loadings / noise_variance[:, None]
-        log_det = float(np.sum(np.log(noise_variance)))
-        quadratic = float(np.sum(self.squares / noise_variance))
-        if loadings.shape[1]:
-            _, inner = self._matrix.products(w)
-            root = np.linalg.inv(np.linalg.cholesky(np.eye(loadings.shape[1]) + loadings.T @ w))
-            log_det -= 2.0 * float(np.sum(np.log(np.diag(root))))
-            quadratic -= float(np.sum(root * (root @ inner)))
-        return float(-0.5 * (self.n * (self.p * np.log(2 * np.pi) + log_det) + quadratic))
+        """By products with the matrix; no p×p matrix is formed."""
+        return marginal_log_likelihood(
+            loadings, noise_variance, self.squares, self.n, self._matrix.products
+        )
 
     def likelihood_work(self, k: int) -> float:
         """Of the product with the matrix."""

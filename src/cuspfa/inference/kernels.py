@@ -22,7 +22,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from cuspfa._typing import Array, BoolArray, Indices
-from cuspfa.inference.updates import LoadingsDistribution, Noise
+from cuspfa.inference.updates import LoadingsDistribution
+from cuspfa.model.likelihoods.gaussian import Noise, draw_noise
 from cuspfa.model.prior import CuspPrior
 from cuspfa.model.slabs import Slab
 from cuspfa.model.slabs.base import Hyperparameters
@@ -90,9 +91,8 @@ def begin_at(
     p = len(noise.rate)
     z = flip(rng.standard_normal((p, size, loadings.directions)))
     drawn = np.ascontiguousarray(flip(loadings.deviations(z) + loadings.mean))
-    gamma = rng.standard_gamma(noise.shape[:, None], size=(p, size))
-    scales = first_scales(squared_norms(gram(drawn)), slab, p, rng)
-    return Chains(drawn, noise.rate[:, None] / gamma, scales)
+    variances = noise.draw(size, rng)
+    return Chains(drawn, variances, first_scales(squared_norms(gram(drawn)), slab, p, rng))
 
 
 def sweep(
@@ -132,7 +132,7 @@ def draw_given_scales(
     if len(moved):
         _, scores, scales = scale_rotate_scores(chains, scores, moved, slab, data.n, rng)
     loadings = draw_loadings(scales.variances, chains.noise, scores, rng)
-    noise = draw_noise(loadings, scores, data.squares[:, None], data.n, prior, rng)
+    noise = draw_noise(loadings, *scores, data.squares[:, None], data.n, prior, rng)
     return Chains(loadings, noise, scales)
 
 
@@ -310,7 +310,7 @@ def _draw_px_scale(
 def draw_loadings(
     variances: Array, noise: Array, scores: Scores, rng: np.random.Generator
 ) -> Array:
-    """Λ | η, σ², θ, (p, B, K): all rows of a chain share one eigenbasis, as in `blocks.py`."""
+    """Λ | η, σ², θ, (p, B, K): all rows of a chain share one eigenbasis, as in `updates.py`."""
     root = np.sqrt(variances)
     d, u = np.linalg.eigh(root[:, :, None] * scores.second * root[:, None, :])
     basis = root[:, :, None] * u
@@ -319,36 +319,6 @@ def draw_loadings(
     # U on both sides of the root of the spread: a symmetric root, which no sign in U changes.
     coordinates += np.sqrt(spread) * flip(flip(rng.standard_normal(spread.shape)) @ u)
     return np.ascontiguousarray(flip(flip(coordinates) @ basis.transpose(0, 2, 1)))
-
-
-def draw_noise(
-    loadings: Array,
-    scores: Scores,
-    squares: Array,
-    n: float,
-    prior: CuspPrior,
-    rng: np.random.Generator,
-) -> Array:
-    """σ² | Λ, η, Y, (p, B), of columns with these sums of squares, (p, B) or (p, 1)."""
-    fitted = flip(flip(loadings) @ scores.second) - 2.0 * scores.cross
-    rss = np.maximum(squares + np.sum(loadings * fitted, axis=2), 0.0)
-    gamma = rng.standard_gamma(prior.noise_shape + n / 2, size=rss.shape)
-    return np.asarray((prior.noise_rate + rss / 2) / gamma)
-
-
-def log_likelihood(loadings: Array, noise: Array, data: Statistics) -> Array:
-    """Σ_i log N(y_i; 0, ΛΛᵀ + Σ) of each chain, (B,), by Woodbury."""
-    p, size, k = loadings.shape
-    scaled = loadings / noise[:, :, None]
-    precision = flip(loadings).transpose(0, 2, 1) @ flip(scaled)
-    precision[:, np.arange(k), np.arange(k)] += 1.0
-    root = np.linalg.inv(np.linalg.cholesky(precision))
-    half = (data.rows @ scaled.reshape(p, size * k)).reshape(len(data.rows), size, k)
-    explained = np.sum((root @ gram(half)) * root, axis=(1, 2))
-    log_det = np.sum(np.log(noise), axis=0)
-    log_det -= 2 * np.sum(np.log(np.diagonal(root, axis1=1, axis2=2)), axis=1)
-    quadratic = data.squares @ (1.0 / noise) - explained
-    return np.asarray(-0.5 * (data.n * (p * np.log(2 * np.pi) + log_det) + quadratic))
 
 
 def draw_scales(

@@ -1,4 +1,4 @@
-"""Loadings and noise given what is known of the scores (Algorithm 1, steps 1 and 2).
+"""The update of the loadings given the moments of the scores (Algorithm 1, step 1).
 
 Each function takes the blocks it depends on and returns a new one; nothing is checked or printed
 here. Letters are the paper's: λ_j a row of Λ with q(λ_j) = N(μ_j, V_j), τ_j = E[1/σ²_j],
@@ -9,8 +9,10 @@ T^{-1/2} M T^{-1/2} = U diag(d) Uᵀ serves them all: with F = T^{-1/2} U,
 
     V_j = F diag(q_j) Fᵀ,   q_jk = 1 / (1 + τ_j d_k).
 
-There is no p×H×H array. With missing values in the data the columns see different rows and have
-distributions of their own, in `blocks_holes.py`; engines see both through the two protocols here.
+There is no p×H×H array. With missing values the columns have different rows and distributions of
+their own, V_j = (T + τ_j M_j)^{-1} (`cuspfa.missing.updates`). Engines use both by the two
+protocols here; the shared basis is the fast case. The noise is in
+`cuspfa.model.likelihoods.gaussian`.
 """
 
 from __future__ import annotations
@@ -18,11 +20,10 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from scipy.special import digamma, gammaln
 
 from cuspfa._typing import Array, BoolArray
 from cuspfa._utils.linalg import polar_factor
-from cuspfa.model.prior import CuspPrior
+from cuspfa.model.likelihoods.gaussian import expected_rss
 from cuspfa.rotation.gpa import signs
 
 
@@ -143,7 +144,7 @@ class ScoreMoments(NamedTuple):
 
     def expected_rss(self, loadings: LoadingsDistribution, squares: Array) -> Array:
         """(p,) E Σ_i (y_ij − λ_jᵀη_i)²."""
-        return expected_rss(loadings, self, squares)
+        return expected_rss(loadings, self.cross, self.second, squares)
 
     def rotated(self, r: Array, log_det_r: float) -> ScoreMoments:
         """The moments of Rη."""
@@ -244,34 +245,6 @@ class Loadings(NamedTuple):
         return self._replace(basis=np.sqrt(times) * self.basis, log_det=log_det)
 
 
-class Noise(NamedTuple):
-    """q(σ²_j) = InvGa(A_j, B_j); both (p,)."""
-
-    shape: Array
-    rate: Array
-
-    @property
-    def precision(self) -> Array:
-        """τ_j = E[1/σ²_j]."""
-        return self.shape / self.rate
-
-    @property
-    def log_precision(self) -> Array:
-        """E[log 1/σ²_j]."""
-        return np.asarray(digamma(self.shape) - np.log(self.rate))
-
-    @property
-    def variance(self) -> Array:
-        """E[σ²_j] = B_j / (A_j − 1) where A_j ≥ 2, which five rows are enough for.
-
-        Just above A_j = 1 the expectation grows without bound, and an estimate of it would be
-        many times the variance of the data; from there down it does not exist. Up to A_j = 1 this
-        is 1/E[1/σ²_j] = B_j / A_j, and between the two B_j: the divisor never falls as rows are
-        added, and does not jump.
-        """
-        return np.asarray(self.rate / np.maximum(self.shape - 1.0, np.minimum(self.shape, 1.0)))
-
-
 def update_loadings(
     prior_precision: Array, noise_precision: Array, scores: ScoreMoments
 ) -> Loadings:
@@ -284,35 +257,3 @@ def update_loadings(
     p = len(noise_precision)
     log_det = float(np.sum(np.log(spread)) - p * np.sum(np.log(prior_precision)))
     return Loadings(mean, basis, noise_precision, d, log_det)
-
-
-def expected_rss(loadings: LoadingsDistribution, scores: ScoreMoments, squares: Array) -> Array:
-    """(p,) E Σ_i (y_ij − λ_jᵀη_i)², from s_j = Σ_i y_ij²."""
-    m = scores.second
-    fitted = np.sum(loadings.mean * (loadings.mean @ m - 2.0 * scores.cross), axis=1)
-    return np.asarray(squares + fitted + loadings.traces(m))
-
-
-def update_noise(
-    loadings: LoadingsDistribution,
-    scores: KnownScores,
-    squares: Array,
-    counts: Array,
-    prior: CuspPrior,
-) -> Noise:
-    """Best q(σ²) with the others fixed (step 2)."""
-    rss = scores.expected_rss(loadings, squares)
-    return Noise(prior.noise_shape + counts / 2, prior.noise_rate + rss / 2)
-
-
-def noise_bound(noise: Noise, prior: CuspPrior) -> float:
-    """E[log p(σ²)] − E[log q(σ²)], that is −KL(q(σ²) ‖ InvGa(a_σ, b_σ))."""
-    a, b = prior.noise_shape, prior.noise_rate
-    terms = (
-        prior.log_noise_constant
-        - noise.shape * np.log(noise.rate)
-        + gammaln(noise.shape)
-        + (a - noise.shape) * noise.log_precision
-        - (b - noise.rate) * noise.precision
-    )
-    return float(np.sum(terms))

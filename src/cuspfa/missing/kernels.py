@@ -20,15 +20,15 @@ from cuspfa.inference.kernels import (
     Scores,
     begin_at,
     draw_loadings,
-    draw_noise,
     draw_scales,
     gram,
     rotate_loadings,
     scale_rotate_scores,
     squared_norms,
 )
-from cuspfa.inference.updates import LoadingsDistribution, Noise
+from cuspfa.inference.updates import LoadingsDistribution
 from cuspfa.missing.patterns import IncompleteRows, packed, score_covariances
+from cuspfa.model.likelihoods.gaussian import Noise, draw_noise
 from cuspfa.model.prior import CuspPrior
 from cuspfa.model.slabs import Slab
 
@@ -176,7 +176,7 @@ def draw_given_filled(
         root, known, scales = scale_rotate_scores(chains, known, moved, slab, n - 1.0, rng)
         scores = scores @ root.transpose(0, 2, 1)
     loadings = draw_loadings(scales.variances, chains.noise, known, rng)
-    noise = draw_noise(loadings, known, squares, n - 1.0, prior, rng)
+    noise = draw_noise(loadings, *known, squares, n - 1.0, prior, rng)
     level = averages + np.sqrt(noise / n) * rng.standard_normal((p, size))
     return Chains(loadings, noise, scales), scores, level
 

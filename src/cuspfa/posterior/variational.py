@@ -21,9 +21,10 @@ from cuspfa.inference.kernels import (
     squared_norms,
     sweep,
 )
-from cuspfa.inference.updates import LoadingsDistribution, Noise
+from cuspfa.inference.updates import LoadingsDistribution
 from cuspfa.missing.kernels import RowsInMemory, begin_filled, sweep_filled
 from cuspfa.missing.saturated import Effective, unrestricted
+from cuspfa.model.likelihoods.gaussian import Noise
 from cuspfa.model.prior import CuspPrior
 from cuspfa.model.slabs import Slab
 from cuspfa.posterior import variational_entries

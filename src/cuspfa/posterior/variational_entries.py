@@ -9,11 +9,12 @@ import numpy as np
 
 from cuspfa._typing import Array
 from cuspfa.errors import FileError, InputError
-from cuspfa.inference.updates import Loadings, LoadingsDistribution, Noise
+from cuspfa.inference.updates import Loadings, LoadingsDistribution
 from cuspfa.io import plausibility
 from cuspfa.io import schema as json_kinds
 from cuspfa.io.posterior_format import Layout
 from cuspfa.missing.updates import RowwiseLoadings
+from cuspfa.model.likelihoods.gaussian import Noise
 from cuspfa.posterior import entries
 from cuspfa.posterior.distributions import Means, ScoreDistribution
 

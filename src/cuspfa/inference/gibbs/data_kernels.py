@@ -12,9 +12,10 @@ import numpy as np
 
 from cuspfa._typing import Array, Indices
 from cuspfa.data.protocols import DataSource
-from cuspfa.inference.kernels import Chains, Statistics, draw_given_scales, flip, log_likelihood
+from cuspfa.inference.kernels import Chains, Statistics, draw_given_scales, flip
 from cuspfa.missing.kernels import draw_given_filled, draw_mean, fill
 from cuspfa.missing.patterns import IncompleteRows
+from cuspfa.model.likelihoods.gaussian import marginal_log_likelihoods
 from cuspfa.model.prior import CuspPrior
 
 
@@ -91,7 +92,7 @@ class CompleteDataKernel(NamedTuple):
 
     def log_likelihood(self, chains: Chains) -> Array:
         """Of each chain, (B,)."""
-        return log_likelihood(chains.loadings, chains.noise, self.statistics)
+        return marginal_log_likelihoods(chains.loadings, chains.noise, self.statistics)
 
 
 class MissingDataKernel(NamedTuple):

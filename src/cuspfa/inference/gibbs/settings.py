@@ -20,7 +20,8 @@ from cuspfa.inference.gibbs.chain import Callback, Kept, Model, Plan, State, beg
 from cuspfa.inference.gibbs.checkpoints import Store, settings_of
 from cuspfa.inference.gibbs.data_kernels import data_kernel
 from cuspfa.inference.kernels import flip
-from cuspfa.inference.updates import LoadingsDistribution, Noise
+from cuspfa.inference.updates import LoadingsDistribution
+from cuspfa.model.likelihoods.gaussian import Noise
 from cuspfa.model.prior import CuspPrior
 from cuspfa.model.slabs import InverseGammaSlab
 
@@ -269,8 +270,7 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
         distribution = start.loadings
         z = flip(rng.standard_normal((p, size, distribution.directions)))
         loadings = np.ascontiguousarray(flip(distribution.deviations(z) + distribution.mean))
-        gamma = rng.standard_gamma(start.noise.shape[:, None], size=(p, size))
-        noise = start.noise.rate[:, None] / gamma
+        noise = start.noise.draw(size, rng)
         found = loadings.shape[2]
         if n_factors is not None:
             return begin(loadings, noise, None, model, rng, start.location)

@@ -29,6 +29,11 @@ from cuspfa.inference.variational.collapsed_bound import (
     log_volume,
 )
 from cuspfa.inference.variational.steps import State
+from cuspfa.model.likelihoods.gaussian import (
+    log_noise_density,
+    log_noise_prior,
+    marginal_log_likelihoods,
+)
 from cuspfa.model.prior import CuspPrior
 from cuspfa.model.slabs import LOG_2PI, Slab
 
@@ -115,8 +120,7 @@ class _Proposal:
         x = np.sqrt(wide.widths) * rng.standard_normal((size, len(wide.widths)))
         moves = (x @ wide.directions).reshape(size, k, k)
         loadings = flip(wide.distribution.deviations(z) + wide.mean @ (np.eye(k) + moves))
-        gamma = rng.standard_gamma(self.noise.shape[:, None], size=(p, size))
-        return loadings, self.noise.rate[:, None] / gamma
+        return loadings, self.noise.draw(size, rng)
 
     def log_density(self, loadings: Array) -> Array:
         """Of loadings (p, size, K), averaged over rotations, (size,)."""
@@ -147,35 +151,11 @@ def _log_weights(
 ) -> Array:
     loadings, noise = draws
     columns = gram(loadings)
-    log_target = log_likelihood(loadings, noise, data)
+    log_target = marginal_log_likelihoods(loadings, noise, data)
     log_target += log_average_slab(columns, slab, len(noise))
-    log_target += _log_power_prior(noise, prior.noise_shape, prior.noise_rate)
-    log_target += len(noise) * prior.log_noise_constant
-    a, b = proposal.noise.shape, proposal.noise.rate
-    log_proposal = proposal.log_density(loadings)
-    log_proposal += _log_power_prior(noise, a[:, None], b[:, None])
-    log_proposal += np.sum(a * np.log(b) - gammaln(a))
+    log_target += log_noise_prior(noise, prior)
+    log_proposal = proposal.log_density(loadings) + log_noise_density(noise, proposal.noise)
     return np.asarray(log_target - log_proposal)
-
-
-def _log_power_prior(variance: Array, shape: Array | float, rate: Array | float) -> Array:
-    """Σ_j log of InvGa(shape, rate) without its constant."""
-    return np.asarray(np.sum(-(shape + 1) * np.log(variance) - rate / variance, axis=0))
-
-
-def log_likelihood(loadings: Array, noise: Array, data: Statistics) -> Array:
-    """Σ_i log N(y_i; 0, ΛΛᵀ + Σ) of many draws, (size,), by Woodbury."""
-    p, size, k = loadings.shape
-    scaled = loadings / noise[:, :, None]
-    inner = flip(loadings).transpose(0, 2, 1) @ flip(scaled)
-    inner[:, np.arange(k), np.arange(k)] += 1.0
-    root = np.linalg.inv(np.linalg.cholesky(inner))
-    scores = (data.rows @ scaled.reshape(p, size * k)).reshape(-1, size, k)
-    explained = np.sum((gram(scores) @ root.transpose(0, 2, 1)) * root.transpose(0, 2, 1), (1, 2))
-    log_det = np.sum(np.log(noise), axis=0)
-    log_det -= 2 * np.sum(np.log(np.diagonal(root, axis1=1, axis2=2)), axis=1)
-    quadratic = np.sum(data.squares[:, None] / noise, axis=0) - explained
-    return np.asarray(-0.5 * (data.n * (p * LOG_2PI + log_det) + quadratic))
 
 
 def log_average_slab(columns: Array, slab: Slab, p: int) -> Array:

@@ -30,8 +30,8 @@ from scipy.special import gammaln
 
 from cuspfa._typing import Array, Indices
 from cuspfa.data.protocols import DataSource
-from cuspfa.inference.updates import Noise
 from cuspfa.inference.variational.steps import State
+from cuspfa.model.likelihoods.gaussian import log_noise_ratio
 from cuspfa.model.prior import CuspPrior
 from cuspfa.model.slabs import LOG_2PI, Slab
 
@@ -113,20 +113,12 @@ class _Pair(NamedTuple):
         both = (widened.mean + delta, widened.mean - delta)
         slab = [state.slab.log_density(np.sum(one**2, axis=0), len(noise)) for one in both]
         log_prior = 0.5 * float(np.sum(slab))
-        return cls(both, noise, _log_noise_ratio(noise, state.noise, prior) + log_prior - log_q)
+        return cls(both, noise, log_noise_ratio(noise, state.noise, prior) + log_prior - log_q)
 
     def value(self, source: DataSource) -> float:
         """The mean of log p(y, Λ, σ²) − log q̃(Λ, σ²)."""
         likely = [source.log_likelihood(one, self.noise) for one in self.loadings]
         return 0.5 * sum(likely) + self.rest
-
-
-def _log_noise_ratio(variance: Array, noise: Noise, prior: CuspPrior) -> float:
-    """Of a draw: log p(σ²) − log q(σ²)."""
-    a, b = prior.noise_shape, prior.noise_rate
-    constant = prior.log_noise_constant - noise.shape * np.log(noise.rate) + gammaln(noise.shape)
-    terms = constant + (noise.shape - a) * np.log(variance) + (noise.rate - b) / variance
-    return float(np.sum(terms))
 
 
 class Widened:

@@ -7,13 +7,13 @@ from typing import NamedTuple
 import numpy as np
 
 from cuspfa.data.protocols import DataSource
-from cuspfa.inference.updates import noise_bound
 from cuspfa.inference.variational.steps import (
     State,
     column_squared_norms,
     residual_squares,
     spike_log_density,
 )
+from cuspfa.model.likelihoods.gaussian import expected_log_likelihood, noise_bound
 from cuspfa.model.prior import CuspPrior
 from cuspfa.model.process import labels_bound, sticks_bound
 from cuspfa.model.slabs import LOG_2PI
@@ -53,9 +53,6 @@ def lower_bound(
     """
     noise = state.noise
     rss = residual_squares(state, source.squares)
-    likelihood = 0.5 * np.sum(
-        source.counts * (noise.log_precision - LOG_2PI) - noise.precision * rss
-    )
     known = None
     if after is not None and after[0].labels is state.labels and after[0].sticks is state.sticks:
         known = after[1]
@@ -67,7 +64,7 @@ def lower_bound(
         labels = labels_bound(state.labels, state.sticks)
         sticks = sticks_bound(state.sticks, prior.process())
     return Bound(
-        likelihood=float(likelihood),
+        likelihood=expected_log_likelihood(noise, source.counts, rss),
         loadings=_loadings_term(state, source.p, prior),
         scores=_scores_term(state),
         noise=noise_bound(noise, prior),

@@ -6,8 +6,9 @@ import numpy as np
 
 from cuspfa._typing import Array
 from cuspfa.data.protocols import DataSource
-from cuspfa.inference.updates import Loadings, Noise
+from cuspfa.inference.updates import Loadings
 from cuspfa.inference.variational.steps import State, Tail
+from cuspfa.model.likelihoods.gaussian import Noise
 from cuspfa.model.prior import CuspPrior
 from cuspfa.model.process import (
     CumulativeShrinkage,
@@ -68,15 +69,6 @@ def _resized(sticks: Sticks, size: int, process: CumulativeShrinkage) -> Sticks:
     a = np.append(sticks.a, np.full(extra, process.stick_shape))
     b = np.append(sticks.b, np.full(extra, process.alpha))
     return Sticks(a[:size], b[:size])
-
-
-def spectral_loadings(eigenvalues: Array, vectors: Array, noise_variance: Array, n: float) -> Array:
-    """Best loadings for known noise: Ψ^{1/2} U (D/n − I)^{1/2}, (p, k).
-
-    `eigenvalues` and `vectors` are those of Ψ^{-1/2} YᵀY Ψ^{-1/2}.
-    """
-    signal = np.maximum(eigenvalues / n - 1.0, 1e-3)
-    return np.asarray(np.sqrt(noise_variance)[:, None] * vectors * np.sqrt(signal))
 
 
 def draw_start(

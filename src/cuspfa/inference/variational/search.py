@@ -26,7 +26,7 @@ from joblib import Parallel, delayed
 from cuspfa._typing import Array
 from cuspfa.data.protocols import DataSource
 from cuspfa.inference.variational.collapsed_bound import Evidence
-from cuspfa.inference.variational.init import draw_start, spectral_loadings, state_at
+from cuspfa.inference.variational.init import draw_start, state_at
 from cuspfa.inference.variational.progress import (
     Callback,
     OutOfTime,
@@ -40,6 +40,7 @@ from cuspfa.inference.variational.progress import (
 from cuspfa.inference.variational.run import Run, Status, run
 from cuspfa.inference.variational.search_settings import SearchSettings
 from cuspfa.inference.variational.steps import State
+from cuspfa.model.likelihoods.gaussian import spectral_loadings
 from cuspfa.model.prior import CuspPrior
 
 DEFAULTS = SearchSettings()

@@ -13,7 +13,8 @@ import numpy as np
 
 from cuspfa._typing import Array
 from cuspfa.data.protocols import DataSource
-from cuspfa.inference.updates import KnownScores, LoadingsDistribution, Noise
+from cuspfa.inference.updates import KnownScores, LoadingsDistribution
+from cuspfa.model.likelihoods.gaussian import Noise, update_noise
 from cuspfa.model.prior import CuspPrior
 from cuspfa.model.process import (
     Labels,
@@ -123,8 +124,7 @@ def step_loadings(state: State, source: DataSource, prior: CuspPrior) -> State:
 def step_noise(state: State, source: DataSource, prior: CuspPrior) -> State:
     """Step 2."""
     rss = residual_squares(state, source.squares)
-    noise = Noise(prior.noise_shape + source.counts / 2, prior.noise_rate + rss / 2)
-    return state._replace(noise=noise)
+    return state._replace(noise=update_noise(rss, source.counts, prior))
 
 
 def step_overrelaxed_noise(state: State, source: DataSource, prior: CuspPrior) -> State:

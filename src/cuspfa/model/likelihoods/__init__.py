@@ -1,0 +1,1 @@
+"""Distributions of the data given loadings and scores, one in each file."""
