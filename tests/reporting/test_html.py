@@ -10,9 +10,11 @@ import shlex
 import sys
 import warnings
 import zipfile
+from functools import partial
 from html.parser import HTMLParser
 from types import SimpleNamespace
 
+import matplotlib
 import numpy as np
 import pytest
 from hypothesis import given
@@ -20,7 +22,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 
-from cuspfa import CuspFactorAnalysis, Gibbs, Moments, datasets, load
+from cuspfa import CuspFactorAnalysis, Gibbs, Moments, datasets, load, plots
 from cuspfa.cli.app import run
 from cuspfa.errors import CuspWarning, FileError, InputError
 from cuspfa.io import posterior_format
@@ -29,8 +31,9 @@ from cuspfa.posterior.files import KINDS
 from cuspfa.posterior.sampled import SampledPosterior
 from cuspfa.reporting.html import content as contents
 from cuspfa.reporting.html import narrative, page
-from cuspfa.reporting.html.matrices import picture
-from cuspfa.reporting.html.svg import short, ticks
+from cuspfa.reporting.html.svg import as_svg
+from cuspfa.reporting.labels import short
+from cuspfa.reporting.plots.maps import draw_matrix
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -319,11 +322,11 @@ def test_correlations_that_were_left_out_on_request(posteriors, pages, tmp_path)
 def test_chains(posteriors, pages):
     seen, text = Reader(pages["gibbs"]).seen, pages["gibbs"]
     assert "How often the sampler had each number of factors" in seen
-    assert "Chains that have met look alike" in seen
-    assert text.count('class="curve chain ') == 3
+    assert "Chains that have converged look alike" in seen
+    assert text.count("<title>chain ") == 3
     assert "Posterior probability of this number" in seen
     assert "R-hat is at most" in seen
-    assert 'class="curve chain ' not in pages["bfi"]
+    assert "<title>chain " not in pages["bfi"]
 
 
 def test_a_sampled_fit_is_saved_with_where_it_came_from(posteriors, tmp_path):
@@ -523,10 +526,13 @@ def test_bad_arguments(posteriors, tmp_path):
         posterior.report(3)
 
 
-def test_without_jinja_it_says_what_to_install(posteriors, tmp_path, monkeypatch):
-    monkeypatch.delitem(sys.modules, "cuspfa.reporting.html.page")
-    monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(ImportError, match=r"pip install 'cuspfa\[cli\]'"):
+@pytest.mark.parametrize("package", ["jinja2", "matplotlib"])
+def test_without_a_package_it_says_what_to_install(posteriors, tmp_path, monkeypatch, package):
+    for module in ("page", "figures", "svg"):
+        monkeypatch.delitem(sys.modules, f"cuspfa.reporting.html.{module}")
+    monkeypatch.setitem(sys.modules, package, None)
+    told = rf"{package} is not installed. Install it with pip install 'cuspfa\[cli\]'"
+    with pytest.raises(ImportError, match=told):
         posteriors["one"].report(tmp_path / "report.html")
 
 
@@ -556,35 +562,63 @@ def test_a_changed_origin_is_refused(posteriors, change, tmp_path):
 
 def test_pixels_are_the_correlations():
     values = np.corrcoef(np.random.default_rng(0).normal(size=(8, 70)), rowvar=False)
-    said = str(picture(values, 1.0, "Sample"))
+    draw = partial(draw_matrix, values=values, limit=1.0, interpolation="none")
+    said = as_svg("a", "Sample", draw, height=300, width=300, bare=True)
     data = re.search(r"data:image/png;base64,([^\"]+)", said).group(1)
     image = np.asarray(Image.open(io.BytesIO(base64.b64decode(data))).convert("RGBA"), dtype=float)
-    assert_allclose(image[:, :, 3] / 255, np.abs(values), atol=0.027)  # steps of 1/20
+    assert_allclose(image[:, :, 3] / 255, np.abs(values), atol=0.026)  # steps of 1/40
     clear = np.abs(values) > 0.05
     assert_array_equal((image[:, :, 2] > image[:, :, 0])[clear], (values > 0)[clear])
 
 
-def test_shapes_are_the_correlations():
-    values = np.corrcoef(np.random.default_rng(0).normal(size=(8, 5)), rowvar=False)
-    found = np.zeros((5, 5))
-    for kind, strength, said in re.findall(
-        r'<path class="(\w+)" fill-opacity="([\d.]+)" d="([^"]+)"/>',
-        str(picture(values, 1.0, "Sample")),
-    ):
-        for x, y in re.findall(r"M([\d.]+) ([\d.]+)h60\.00v60\.00h-60\.00z", said):
-            sign = 1 if kind == "plus" else -1
-            found[round(float(y) / 60), round(float(x) / 60)] = sign * float(strength)
-    assert_allclose(found, values, atol=0.026)
+@pytest.mark.parametrize("key", ["bfi", "missing", "gibbs", "wide"])
+def test_ids_are_unique_and_what_is_referred_to_is_there(pages, key):
+    elements = Reader(pages[key]).elements
+    ids = [attributes["id"] for _, attributes in elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    drawn = [attributes for tag, attributes in elements if tag == "use"]
+    clipped = [attributes["clip-path"] for _, attributes in elements if "clip-path" in attributes]
+    assert drawn
+    assert clipped
+    assert {one["href"].removeprefix("#") for one in drawn} <= set(ids)
+    assert {one.removeprefix("url(#").removesuffix(")") for one in clipped} <= set(ids)
 
 
-@given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6), st.integers(2, 10))
-def test_ticks_are_round_inside_and_about_as_many_as_asked(low, span, number):
-    found = ticks(low, low + span, number)
-    assert all(low - 1e-6 * span <= one <= low + span + 1e-6 * span for one in found)
-    assert len(found) <= number + 2
+def test_marks_say_their_values_and_text_is_text(posteriors, pages):
+    text = pages["bfi"]
+    middle, ends = contents.gather(posteriors["bfi"], few(posteriors["bfi"])).communality
+    for j, name in enumerate(posteriors["bfi"].names):
+        said = f"{name}: {middle[j]:.2f} ({ends.lower[j]:.2f} – {ends.upper[j]:.2f})"
+        assert f"<title>{said}</title></use>" in text
+        assert f">{name}</text>" in text
 
 
-@given(st.text(max_size=60), st.integers(3, 40))
+def test_the_users_style_neither_changes_the_page_nor_is_changed(posteriors, tmp_path):
+    one = posteriors["one"]
+    plain = written(one, tmp_path, draws=few(one))
+    with matplotlib.rc_context({"font.size": 30, "text.color": "red", "axes.grid": True}):
+        before = dict(matplotlib.rcParams)
+        assert written(one, tmp_path, draws=few(one)) == plain
+        assert dict(matplotlib.rcParams) == before
+        # The negative control: figures that are not for a page have the user's style.
+        ax = plots.plot_trace(one)
+        assert ax.xaxis.label.get_fontsize() == 30
+
+
+def test_names_that_cannot_be_drawn(tmp_path):
+    names = ["a\x00b", "c\x1bd", "\ud800", "e\u200cf", "$\\frac$", "g\nh"]
+    rows = datasets.simulate(60, 6, 1, random_state=3).X
+    rows[:9, :2] = np.nan
+    text = written(fit(rows, names, n_factors=1), tmp_path)
+    assert faults(text) == []
+    for shown in ("a�b", "c�d", "e\u200cf", "$\\frac$", "g h"):
+        assert f">{shown}</text>" in text
+
+
+NAMES = st.text(st.characters(categories=["L", "N"], max_codepoint=0x24F), max_size=60)
+
+
+@given(NAMES, st.integers(3, 40))
 def test_short_names_keep_both_ends(name, most):
     found = short(name, most)
     assert len(found) <= most

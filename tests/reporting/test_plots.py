@@ -190,9 +190,8 @@ def test_search_shows_the_record(posteriors, draws):
 
     lower, upper = posterior.interval("explained_variance_ratio", draws=draws["25"])
     assert_allclose(segments(right)[:, :, 1], 100 * np.stack([lower, upper], axis=1))
-    (points,) = (line for line in right.lines if line.get_marker() == "o")
     assert_allclose(
-        points.get_ydata(), 100 * np.median(draws["25"].explained_variance_ratio, axis=0)
+        dots(right)[:, 1], 100 * np.median(draws["25"].explained_variance_ratio, axis=0)
     )
 
 
@@ -201,6 +200,15 @@ def test_shares_are_those_of_the_summary(small):
     _, right = plots.plot_search(small)
     ends = [[100 * line.lower, 100 * line.upper] for line in summary.factors]
     assert_allclose(segments(right)[:, :, 1], ends)
+
+
+def test_shares_are_on_the_axes_of_the_posterior(small):
+    turned = fit(X, n_factors=2, rotation="varimax")
+    shares = [100 * line.share for line in turned.summary().factors]
+    _, right = plots.plot_search(turned)
+    assert_allclose(dots(right)[:, 1], shares)
+    plain = [100 * line.share for line in small.summary().factors]
+    assert np.abs(np.subtract(shares, plain)).max() > 1  # the negative control
 
 
 def test_search_without_weighing_has_one_curve(posteriors, draws):
@@ -588,7 +596,9 @@ def lightness_and_hue(rgb):
 
 def test_equal_steps_of_the_colours_look_equal():
     at = np.linspace(0, 1, 17)
-    lab = lightness_and_hue(colours()(at)[:, :3])
+    found = colours()(at)
+    opacity = found[:, 3:]
+    lab = lightness_and_hue(opacity * found[:, :3] + 1 - opacity)  # on white
     steps = np.linalg.norm(np.diff(lab, axis=0), axis=1)
     for side in (steps[:8], steps[8:]):
         assert side.max() < 1.25 * side.min()

@@ -23,11 +23,21 @@ def short(name: str, longest: int) -> str:
     >>> short("I often feel sad in the morning", 16)
     'I often…morning'
     """
-    name = " ".join(name.split())  # a line break in a name would run into the next label
+    # A line break would run into the next label; a control character has no place in a figure.
+    name = "".join(_drawable(one) for one in " ".join(name.split()))
     if width(name) <= longest:
         return name
     head, tail = longest // 2, longest - longest // 2 - 1
     return f"{_begin(name, head).rstrip()}…{_begin(name[::-1], tail)[::-1].lstrip()}"
+
+
+def _drawable(letter: str) -> str:
+    return "\N{REPLACEMENT CHARACTER}" if unicodedata.category(letter) in ("Cc", "Cs") else letter
+
+
+def minus(text: str) -> str:
+    """A minus sign in place of a hyphen."""
+    return text.replace("-", "−")
 
 
 def _begin(text: str, most: int) -> str:

@@ -30,7 +30,7 @@ def write_report(
         from cuspfa.reporting.html.page import render
     except ImportError as error:
         raise ImportError(
-            "A report needs jinja2, which is not installed. Install it with "
+            f"A report needs jinja2 and matplotlib. {error.name} is not installed. Install it with "
             "pip install 'cuspfa[cli]'."
         ) from error
     from cuspfa.reporting.html.content import gather

@@ -12,6 +12,7 @@ from cuspfa.errors import InputError
 from cuspfa.posterior.draws import Draws, Interval, check_draws
 from cuspfa.posterior.fit_info import FitInfo
 from cuspfa.posterior.provenance import Provenance
+from cuspfa.reporting.plots._numbers import fitted_correlation, grouped_order
 from cuspfa.reporting.summary import MIN_SHARE, Summary, summarise
 from cuspfa.rotation.aligned import AlignedDraws, Item, LoadingTable
 from cuspfa.rotation.gpa import Rotation, as_rotation
@@ -156,8 +157,6 @@ def gather(posterior: Posterior, draws: Draws | None = None, scores: Any = None)
     names = posterior.column_names
     shown = _shown(posterior.rotated_solution.loadings)
     flat = posterior.standardized_loadings[shown]
-    fitted = flat @ flat.T
-    np.fill_diagonal(fitted, 1.0)
     sample = posterior.sample_correlation
     common = draws.communality
     choices = _choices(posterior)
@@ -179,7 +178,7 @@ def gather(posterior: Posterior, draws: Draws | None = None, scores: Any = None)
         rules=_rules(posterior, summary, large),
         n_large=large,
         sample=None if sample is None else sample[np.ix_(shown, shown)],
-        fitted=fitted,
+        fitted=fitted_correlation(flat),
         n_draws=len(draws),
         missing=_missing(posterior, names),
         scores=_scores(scores, posterior),
@@ -227,7 +226,7 @@ def _axes(
         correlations=aligned.reference.correlations,
         quality=aligned.quality,
         given=rotation is None or not quick,
-        order=grouped(loadings[shown]),
+        order=grouped_order(loadings[shown])[0],
     )
 
 
@@ -237,15 +236,6 @@ def _share_table(
     """Medians and intervals of draws, as the summary has them."""
     drawn = draws.explained_variance_ratio if rotation is None else aligned.explained_variance_ratio
     return np.asarray(np.quantile(drawn, [0.5, 0.025, 0.975], axis=0).T[: posterior.n_active])
-
-
-def grouped(loadings: Array) -> Indices:
-    """Variables by the factor they load on most, there from the largest loading down."""
-    p, k = loadings.shape
-    if k == 0:
-        return np.arange(p)
-    factor = np.argmax(np.abs(loadings), axis=1)
-    return np.lexsort((-loadings[np.arange(p), factor], factor))
 
 
 def _factor_rows(summary: Summary, axes: Axes, names: list[str]) -> list[FactorRow]:

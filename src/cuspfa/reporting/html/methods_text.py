@@ -8,7 +8,7 @@ from typing import Any
 from cuspfa.model.prior import CuspPrior
 from cuspfa.posterior.provenance import Provenance, versions
 from cuspfa.reporting.html.content import Content
-from cuspfa.reporting.html.svg import minus
+from cuspfa.reporting.labels import minus
 
 CITED = (
     "The cuspfa developers. cuspfa: Bayesian factor analysis under the cumulative shrinkage "

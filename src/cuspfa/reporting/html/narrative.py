@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cuspfa.reporting.html.content import Axes, Content
-from cuspfa.reporting.html.svg import minus
+from cuspfa.reporting.labels import minus
 from cuspfa.reporting.summary import MIN_SHARE, UNSURE
 
 FEW_ROWS, ROWS_A_FACTOR = 10, 4

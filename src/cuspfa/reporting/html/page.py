@@ -1,4 +1,4 @@
-"""From content to one HTML file that needs nothing else: no network, no other file."""
+"""From content to one HTML file that needs no network and no other file."""
 
 from __future__ import annotations
 
@@ -18,17 +18,9 @@ from cuspfa._typing import Array, Indices
 from cuspfa.posterior.provenance import versions
 from cuspfa.reporting.html import methods_text, narrative
 from cuspfa.reporting.html.content import Axes, Content
-from cuspfa.reporting.html.figures import (
-    communality_figure,
-    missing_figure,
-    patterns_figure,
-    rules_figure,
-    search_figure,
-    shares_figure,
-    trace_figure,
-)
-from cuspfa.reporting.html.matrices import WIDEST, matrices
-from cuspfa.reporting.html.svg import minus
+from cuspfa.reporting.html.figures import figures, matrices
+from cuspfa.reporting.labels import minus
+from cuspfa.reporting.plots.maps import WIDEST
 from cuspfa.reporting.summary import MIN_SHARE
 
 UNIT = 10_000
@@ -41,7 +33,6 @@ def render(content: Content, title: str | None = None) -> str:
     """The whole page."""
     page = _templates().get_template("report.html")
     style, script = _part("style.css"), _part("script.js")
-    fit_info = content.fit_info
     return page.render(
         title=title or "Factor analysis",
         content=content,
@@ -55,13 +46,7 @@ def render(content: Content, title: str | None = None) -> str:
         done=methods_text.done(content),
         again=methods_text.again(content.provenance),
         citations=methods_text.citations(content),
-        rules=rules_figure(content.rules),
-        search=None if fit_info is None else search_figure(fit_info, content.n_factors),
-        shares=shares_figure(content),
-        communality=communality_figure(content),
-        trace=trace_figure(content),
-        missing=missing_figure(content.missing),
-        patterns=patterns_figure(content.missing),
+        figures=figures(content),
         matrices=matrices(content),
         min_share=MIN_SHARE,
         style=Markup(style),

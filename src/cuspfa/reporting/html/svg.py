@@ -1,144 +1,122 @@
-"""Small figures as SVG: numbers to places, ticks, and marks whose colours the style sheet gives."""
+"""Figures of `cuspfa.plots` as parts of a page: SVG whose colours and font the style sheet sets."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Sequence
+import io
+import re
+import warnings
+from collections.abc import Callable
+from typing import Any
+from xml.etree import ElementTree
 
-import numpy as np
-from markupsafe import Markup, escape
+from markupsafe import Markup
+from matplotlib import style
+from matplotlib.figure import Figure
 
-from cuspfa._typing import Array
-
-WIDTH = 400
-CHARACTER = 7.2
-"""Width of a letter of a label, about."""
-
-Scale = Callable[[float], float]
-
-
-def linear(low: float, high: float, start: float, end: float) -> Scale:
-    """From numbers to places."""
-    span = high - low or 1.0
-    return lambda value: start + (value - low) / span * (end - start)
-
-
-def ticks(low: float, high: float, number: int = 5) -> list[float]:
-    """Round numbers from low to high, about so many."""
-    span = high - low
-    if span <= 0:
-        return [low]
-    rough = span / number
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(power * one for one in (1, 2, 5, 10) if power * one >= rough * 0.999)
-    first = math.ceil(low / step - 1e-9)
-    last = math.floor(high / step + 1e-9)
-    return [round(number * step, 12) for number in range(first, last + 1)]
+WIDTH = 400.0
+"""Width in points of a figure beside another."""
+STYLE = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "cuspfa",
+    "font.size": 12,
+    "axes.labelsize": 12,
+    "axes.linewidth": 0,
+    "axes.xmargin": 0.02,
+    "xtick.major.size": 0,
+    "xtick.minor.size": 0,
+    "ytick.major.size": 0,
+    "ytick.minor.size": 0,
+    "figure.constrained_layout.w_pad": 0.02,
+    "figure.constrained_layout.h_pad": 0.02,
+}
+DIGITS = re.compile(r"(\d+\.\d\d)\d+")
 
 
-def whole_ticks(low: int, high: int, most: int) -> list[int]:
-    """Whole numbers, every so many of them."""
-    step = max(1, math.ceil((high - low + 1) / most))
-    return list(range(low, high + 1, step))
+def as_svg(
+    key: str,
+    title: str,
+    draw: Callable[[Any], object],
+    *,
+    height: float,
+    width: float = WIDTH,
+    bare: bool = False,
+) -> Markup:
+    """The SVG element of a figure that `draw` draws on the axes it is given.
 
-
-def short(text: str, most: int) -> str:
-    """Cut in the middle: names of items often differ at their ends."""
-    if len(text) <= most:
-        return text
-    head = (most - 1) // 2
-    return f"{text[:head]}…{text[len(text) - (most - 1 - head) :]}"
-
-
-def minus(text: str) -> str:
-    """A minus sign where there was a hyphen."""
-    return text.replace("-", "−")
-
-
-class Figure:
-    """Marks in the order they were made; text is escaped."""
-
-    def __init__(self, title: str, height: float, width: float = WIDTH) -> None:
-        self.title, self.width, self.height = title, width, height
-        self.marks: list[Markup] = []
-
-    def add(self, tag: str, kind: str, inside: str = "", title: str = "", **places: float) -> None:
-        """A mark of a class, with an optional title that is shown on hover."""
-        words = "".join(
-            f' {name.rstrip("_").replace("_", "-")}="{_number(value)}"'
-            for name, value in places.items()
+    Parameters
+    ----------
+    key : str
+        What ids in the figure begin with; different for each figure of a page.
+    title : str
+        Read out in place of the figure.
+    draw : callable
+        Draws on matplotlib Axes.
+    height, width : float
+        In points.
+    bare : bool, default=False
+        Let the axes fill the figure, without labels.
+    """
+    # The user's own style does not change a report, and is the same afterwards.
+    with style.context(("default", STYLE)), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from")  # the browser has them
+        figure = Figure(
+            figsize=(width / 72, height / 72), dpi=72, layout=None if bare else "constrained"
         )
-        body = escape(inside)
-        if title:
-            body = Markup("<title>{}</title>").format(title) + body
-        self.marks.append(
-            Markup('<{} class="{}"{}>{}</{}>').format(tag, kind, Markup(words), body, tag)
-        )
-
-    def line(self, kind: str, x1: float, y1: float, x2: float, y2: float) -> None:
-        """From one place to another."""
-        self.add("line", kind, x1=x1, y1=y1, x2=x2, y2=y2)
-
-    def text(self, kind: str, x: float, y: float, words: str, title: str = "") -> None:
-        """Words at a place; classes `end` and `middle` say where it is in them."""
-        self.add("text", kind, words, title, x=x, y=y)
-
-    def upright(self, words: str, x: float, y: float) -> None:
-        """A label that ends at a place and is read from below."""
-        self.marks.append(
-            Markup(
-                '<text class="label end" transform="translate({} {}) rotate(-90)">{}</text>'
-            ).format(_number(x), _number(y), words)
-        )
-
-    def path(self, kind: str, points: Iterable[tuple[float, float]], close: bool = False) -> None:
-        """A line through points."""
-        said = "L".join(f"{_number(x)} {_number(y)}" for x, y in points)
-        self.shape(kind, f"M{said}{'z' if close else ''}")
-
-    def shape(self, kind: str, said: str, opacity: float | None = None) -> None:
-        """A path as it is written."""
-        fill = Markup("") if opacity is None else Markup(' fill-opacity="{}"').format(opacity)
-        self.marks.append(Markup('<path class="{}"{} d="{}"/>').format(kind, fill, said))
-
-    def image(self, x: float, y: float, side: float, source: str) -> None:
-        """A square picture."""
-        self.marks.append(
-            Markup('<image class="pixels" x="{}" y="{}" width="{}" height="{}" href="{}"/>').format(
-                _number(x), _number(y), _number(side), _number(side), source
-            )
-        )
-
-    def names(self, rows: Sequence[str], place: Callable[[int], float], end: float) -> None:
-        """Labels of rows, shortened to the room on their left."""
-        most = max(int((end - 6) / CHARACTER), 3)
-        for number, name in enumerate(rows):
-            cut = short(name, most)
-            self.text("label end", end - 8, place(number) + 4, cut, name if cut != name else "")
-
-    def markup(self, kind: str = "") -> Markup:
-        """The element."""
-        return Markup(
-            '<svg class="figure {}" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>'
-        ).format(
-            kind,
-            _number(self.width),
-            _number(self.height),
-            self.title,
-            Markup("").join(self.marks),
-        )
+        if bare:
+            axes = figure.add_axes((0, 0, 1, 1))
+            draw(axes)
+            axes.set_axis_off()
+        else:
+            draw(figure.subplots())
+        words: dict[str, list[str]] = {}
+        for artist in figure.findobj(lambda one: hasattr(one, "described")):
+            artist.set_gid(f"described{len(words)}")
+            words[f"described{len(words)}"] = getattr(artist, "described")  # noqa: B009
+        file = io.StringIO()
+        figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
+    return _for_page(file.getvalue(), key, title, words)
 
 
-def _number(value: float) -> str:
-    return f"{value:.1f}".rstrip("0").rstrip(".") or "0"
+def _for_page(text: str, key: str, title: str, words: dict[str, list[str]]) -> Markup:
+    """The root element without styles of its own, which the page's policy forbids."""
+    root = ElementTree.fromstring(text)
+    groups = [(root.find(f".//*[@id='{gid}']"), said) for gid, said in words.items()]
+    used = set(re.findall(r'#([\w-]+)[")]', text))
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if child.tag.endswith(("}metadata", "}style")):
+                parent.remove(child)
+    for element in root.iter():
+        _clean(element, key, used)
+    for group, said in groups:
+        if group is None:
+            continue
+        marks = [*group.iter("use")] or [*group.iter("path")]
+        for mark, one in zip(marks, said, strict=True):
+            mark.insert(0, ElementTree.Element("title"))
+            mark[0].text = one
+    box = root.attrib["viewBox"]
+    root.attrib = {"class": "figure", "viewBox": box, "role": "img", "aria-label": title}
+    return Markup(ElementTree.tostring(root, encoding="unicode"))
 
 
-def room_for(names: Sequence[str], least: float = 40, most: float = 150) -> float:
-    """Width that labels need."""
-    longest = max((len(name) for name in names), default=0)
-    return float(np.clip(longest * CHARACTER + 12, least, most))
-
-
-def levels(values: Array, limit: float, steps: int = 20) -> Array:
-    """Whole numbers from −steps to steps."""
-    return np.asarray(np.clip(np.round(values / limit * steps), -steps, steps), dtype=int)
+def _clean(element: ElementTree.Element, key: str, used: set[str]) -> None:
+    """Styles become attributes, ids begin with the key, and what is not needed is dropped."""
+    element.tag = element.tag.rpartition("}")[2]
+    element.tail = None
+    if element.tag not in ("text", "tspan"):
+        element.text = None
+    old, element.attrib = element.attrib, {}
+    for name, value in old.items():
+        name = name.rpartition("}")[2]
+        if name == "id" and value in used:
+            element.set(name, f"{key}-{value}")
+        elif name == "style":
+            for part in filter(None, (one.strip() for one in value.split(";"))):
+                setting, _, what = part.partition(":")
+                if setting != "font-family":
+                    element.set(setting, what.strip())
+        elif name in ("d", "x", "y"):
+            element.set(name, DIGITS.sub(r"\1", " ".join(value.split())))
+        elif name != "id":
+            element.set(name, value.replace("#", f"#{key}-"))

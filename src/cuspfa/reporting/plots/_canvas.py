@@ -1,10 +1,10 @@
-"""Figures, colours and labels; all that is known of matplotlib by more than one figure."""
+"""Axes, colours and labels that several figures share."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,19 +20,24 @@ if TYPE_CHECKING:
 
 ManyAxes = NDArray[np.object_]
 
-BLUE, ORANGE, GREY, DARK = "#0072b2", "#d55e00", "#7a7a7a", "#222222"
-"""Of Okabe & Ito, told apart with any colour vision, and two greys."""
+BLUE, ORANGE, GREY, DARK, FAINT = "#0072b2", "#d55e00", "#7a7a7a", "#222222", "#dddddd"
+"""Two colours of Okabe & Ito, which differ for every kind of colour vision, and greys. The style
+sheet of the report replaces them by those of its theme."""
+CHAINS = (BLUE, ORANGE, "#009e73", "#cc79a7")
+"""Colours of chains, in turn."""
 DIVERGING = (
-    *("#0172b2", "#568cc1", "#84a6cf", "#adc2de", "#d4deed", "#fbfbfb"),
-    *("#f5d7c8", "#eab597", "#db9268", "#c97039", "#b54e00"),
+    *("#b54e00", "#c97039", "#db9268", "#eab597", "#f5d7c8", "#fbfbfb"),
+    *("#d4deed", "#adc2de", "#84a6cf", "#568cc1", "#0172b2"),
 )
-"""Blue, white, orange. Each side is a straight line in CIELAB, so that equal steps look equal, and
-the same distance from zero has the same lightness on both: signs are told apart by blue and orange,
-sizes even in print without colours."""
+"""Orange, white, blue. Each side is a straight line in CIELAB, so that equal steps look equal, and
+values of equal size have the same lightness on both sides. Sizes can be read without colours."""
 LONGEST = 24
 """Characters of a name that is not shortened."""
-SMALLEST, LARGEST = 6.0, 9.0
-"""Sizes of names, in points; names that would need to be smaller are thinned out."""
+N_COLOURS = 81
+"""Odd, so that zero has a colour of its own."""
+SMALLEST, LARGEST = 6.0, 0.9
+"""Smallest size of names in points, below which only some are shown, and the largest size as a
+multiple of the figure's font size."""
 
 
 def panels(ax: Any, number: int, size: tuple[float, float], **grid: Any) -> list[Axes]:
@@ -57,48 +62,70 @@ def panels(ax: Any, number: int, size: tuple[float, float], **grid: Any) -> list
 
 
 def together(axes: Sequence[Axes]) -> ManyAxes:
-    """As an array of Axes, which is what matplotlib's own `subplots` gives."""
+    """An array of Axes, as `subplots` of matplotlib returns."""
     found = np.empty(len(axes), dtype=object)
     found[:] = axes
     return found
 
 
 def colours() -> Colormap:
-    """Blue for negative, white for zero, orange for positive."""
-    from matplotlib.colors import LinearSegmentedColormap
+    """Orange for negative, white for zero, blue for positive.
 
-    # An odd number of colours, so that there is one for zero.
-    return LinearSegmentedColormap.from_list("cuspfa_diverging", DIVERGING, N=257)
+    The colours are transparent near zero and give `DIVERGING` on white, so that they suit a dark
+    background too.
+    """
+    from matplotlib.colors import LinearSegmentedColormap, ListedColormap
+
+    at = np.linspace(-1, 1, N_COLOURS)
+    on_white = LinearSegmentedColormap.from_list("", DIVERGING, N=N_COLOURS)(at / 2 + 0.5)[:, :3]
+    opacity = np.abs(at)[:, None]
+    solid = 1 - (1 - on_white) / np.maximum(opacity, 1 / N_COLOURS)
+    return ListedColormap(np.hstack([np.clip(solid, 0, 1), opacity]), "cuspfa_diverging")
+
+
+def grid(ax: Axes, axis: Literal["x", "y"]) -> None:
+    """Faint lines across an axis, behind what is drawn."""
+    ax.grid(axis=axis, color=FAINT, lw=0.8)
+    ax.set_axisbelow(True)
+
+
+def describe(artist: Any, words: Sequence[str]) -> None:
+    """Give each mark of an artist the words that the report shows when one points at it."""
+    artist.described = list(words)
 
 
 def say(ax: Axes, words: str) -> None:
-    """Words where there is nothing to draw."""
+    """Write words where there is nothing to draw."""
     ax.set(xticks=[], yticks=[], xlabel="", ylabel="")
     ax.text(0.5, 0.5, words, transform=ax.transAxes, ha="center", va="center", color=DARK)
 
 
 def shown_names(posterior: Posterior) -> list[str]:
-    """Short names, all different."""
+    """Short names of the columns, all different."""
     return short_names(posterior.column_names, LONGEST)
 
 
 def room_for(names: Sequence[str]) -> float:
-    """Inches that the longest name takes beside a figure."""
+    """Width in inches of the longest name."""
     return 0.07 * max(map(len, names), default=0)
 
 
 def label_rows(ax: Axes, names: Sequence[str], *, square: bool = False) -> int:
-    """Name rows 0, 1, ... at the left, as many as can be read; every which one it was.
+    """Name rows 0, 1, ... on the left. Where there is no room for all, name every `step`-th.
 
-    With `square` the columns too, turned by a right angle; they have even shorter names, as there
-    is no need to say in full what stands at the left already.
+    With `square` the columns are named too, rotated and with shorter names.
+
+    Returns
+    -------
+    int
+        The step.
     """
     box = ax.get_window_extent()
     length = min(box.width, box.height) if square else box.height
     step, size = _room(length / ax.figure.dpi, len(names))
     at = list(range(0, len(names), step))
     # Names are text: a dollar sign in one is not the beginning of a formula.
-    look: dict[str, Any] = {"fontsize": size, "parse_math": False}
+    look: dict[str, Any] = {"fontsize": size, "color": DARK, "parse_math": False}
     ax.set_yticks(at, [names[j] for j in at], **look)
     if square:
         ax.set_xticks(at, [short(names[j], LONGEST // 2) for j in at], rotation=90, **look)
@@ -106,7 +133,7 @@ def label_rows(ax: Axes, names: Sequence[str], *, square: bool = False) -> int:
 
 
 def count_ticks(axis: Axis, last: int) -> None:
-    """Ticks at whole numbers, at each of them where these are few."""
+    """Ticks at whole numbers: at each of them where these are few."""
     from matplotlib.ticker import MaxNLocator, MultipleLocator
 
     few = last <= 15
@@ -114,10 +141,13 @@ def count_ticks(axis: Axis, last: int) -> None:
 
 
 def _room(length: float, number: int) -> tuple[int, float]:
-    """Every which of so many lines fits into so many inches, and the size of its letters."""
+    """The step at which so many lines fit into so many inches, and their font size."""
+    from matplotlib import rcParams
+
+    largest = LARGEST * rcParams["font.size"]
     points = 72 * length / 1.25  # with a quarter of a line between lines
     step = max(1, math.ceil(number * SMALLEST / points))
-    return step, min(LARGEST, max(SMALLEST, points * step / max(number, 1)))
+    return step, min(largest, max(SMALLEST, points * step / max(number, 1)))
 
 
 def ordinal(number: int) -> str:

@@ -1,4 +1,4 @@
-"""What figures need of a posterior, before anything is drawn."""
+"""Values behind figures, and checks of their arguments."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.draws import Draws, check_draws
 
 N_DRAWS, FEWEST = 1000, 200
-"""Draws behind intervals, as in a summary; of very many loadings fewer, but no fewer than these."""
+"""Draws behind intervals, as in a summary; with very many loadings fewer, down to the second."""
 NUMBERS = 1 << 26
-"""Loadings that all draws together may hold: 512 MB."""
+"""Most loadings in all draws together: 512 MB."""
 
 
 def check_posterior(posterior: Any) -> Posterior:
-    """A posterior, and not the model it belongs to."""
+    """The posterior, or an error if it is something else, such as a model."""
     if not isinstance(posterior, Posterior):
         raise must_be("posterior", "a posterior such as model.posterior_", type(posterior).__name__)
     return posterior
@@ -27,7 +27,7 @@ def check_posterior(posterior: Any) -> Posterior:
 def make_draws(
     posterior: Posterior, draws: Draws | None, n_draws: int | None, random_state: RandomState
 ) -> Draws:
-    """Those that were given, or new ones."""
+    """The draws that were given, or new ones."""
     if draws is None:
         size = len(posterior.noise_variance) * max(posterior.n_active, 1)
         number = max(FEWEST, min(N_DRAWS, NUMBERS // size)) if n_draws is None else n_draws
@@ -36,9 +36,9 @@ def make_draws(
 
 
 def grouped_order(loadings: Array) -> tuple[Indices, Indices]:
-    """Variables by the factor they load on most, there from the largest down; and their factors.
+    """Variables sorted by the factor they load on most, then by loading; and these factors.
 
-    Signed, so that what loads negatively on a factor stands together at the end of its group.
+    Within a factor from the largest to the most negative loading.
     """
     p, k = loadings.shape
     if k == 0:
@@ -48,10 +48,17 @@ def grouped_order(loadings: Array) -> tuple[Indices, Indices]:
     return order, factor[order]
 
 
-def check_factors(factor: Any, k: int) -> list[int]:
-    """Positions, from 0, of the factors that are asked for, from 1.
+def fitted_correlation(loadings: Array) -> Array:
+    """The model's correlations, of standardised loadings on uncorrelated factors."""
+    found: Array = loadings @ loadings.T
+    np.fill_diagonal(found, 1.0)
+    return found
 
-    Where there are none at all, what is asked for is taken as it is: a figure will say so.
+
+def check_factors(factor: Any, k: int) -> list[int]:
+    """Positions from 0 of the factors that are asked for by their numbers from 1.
+
+    Where the posterior has no factors, any number is taken; the figure then says so.
     """
     if isinstance(factor, str):
         if factor != "all":

@@ -1,4 +1,4 @@
-"""Points with intervals: loadings of a factor, communalities."""
+"""Points with intervals: loadings of factors, communalities."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from cuspfa.reporting.plots._canvas import (
     DARK,
     GREY,
     ManyAxes,
+    describe,
+    grid,
     label_rows,
     panels,
     room_for,
@@ -129,7 +131,7 @@ def _title(share: float, h: int, *, alone: bool) -> str:
 
 
 def _height(rows: int) -> float:
-    """Inches of a figure: so many rows, and what stands above and below them."""
+    """Height in inches of a figure of so many rows, with its title and axis."""
     return max(2.8, 1.3 + 0.2 * rows)
 
 
@@ -143,17 +145,16 @@ def _strongest(loadings: Array, factors: list[int], most: int) -> Indices:
     return np.asarray(kept[grouped_order(loadings[kept])[0]])
 
 
-def _dots(ax: Axes, values: Array, ends: Interval, size: float = 22) -> None:
+def _dots(ax: Axes, values: Array, ends: Interval, size: float = 22) -> Any:
     """One row for each value, from above; hollow and grey where the interval holds zero."""
+    grid(ax, "x")
     at = np.arange(len(values))
     clear: BoolArray = (ends.lower > 0) | (ends.upper < 0)
     tone = list(np.where(clear, BLUE, GREY))
     face = list(np.where(clear, BLUE, "white"))
     ax.hlines(at, ends.lower, ends.upper, colors=tone, lw=1.6, zorder=2)
-    ax.scatter(values, at, s=size, c=face, edgecolors=tone, linewidths=1.1, zorder=3)
     ax.set_ylim(len(values) - 0.3, -0.7)
-    ax.grid(axis="x", color="#dddddd", lw=0.6)
-    ax.set_axisbelow(True)
+    return ax.scatter(values, at, s=size, c=face, edgecolors=tone, linewidths=1.1, zorder=3)
 
 
 def _explain(axes: list[Axes], prob: float, *, own: bool) -> None:
@@ -165,7 +166,7 @@ def _explain(axes: list[Axes], prob: float, *, own: bool) -> None:
         one.locator_params(axis="x", nbins=4)
     if own:
         axes[0].figure.supxlabel(words, fontsize="medium")
-    else:  # somebody else's figure has words of its own
+    else:  # a label of the whole figure is the caller's
         for one in axes:
             one.set_xlabel("loading")
 
@@ -222,15 +223,31 @@ def plot_communality(
     found = make_draws(posterior, draws, n_draws, random_state)
     # Of a variable that no factor explains the mean loadings give less than any draw does.
     middle = np.median(found.communality, axis=0)
+    ends = posterior.interval("communality", prob, draws=found)
+    draw_communality(axes, names, middle, ends, prob=prob, most=most)
+    return axes
+
+
+def draw_communality(
+    ax: Axes,
+    names: list[str],
+    middle: Array,
+    ends: Interval,
+    *,
+    prob: float = 0.95,
+    most: int = MOST,
+) -> None:
+    """Communalities with intervals; of more than `most` variables the highest and the lowest."""
+    p, half = len(middle), most // 2
     order = np.argsort(-middle, kind="stable")
-    half = most // 2
     if p > most:
         order = np.concatenate([order[: most - half], order[-half:]])
-    _dots(axes, middle[order], posterior.interval("communality", prob, columns=order, draws=found))
-    label_rows(axes, [names[j] for j in order])
-    if p > most:
-        axes.axhline(most - half - 0.5, color=DARK, lw=0.8, ls=":")
-        axes.set_ylabel(f"highest {most - half} and lowest {half} of {p} variables")
-    axes.set_xlim(-0.02, 1.02)
-    axes.set_xlabel(f"communality, median and {100 * prob:g} % interval")
-    return axes
+        ax.axhline(most - half - 0.5, color=DARK, lw=0.8, ls=":")
+        ax.set_ylabel(f"highest {most - half} and lowest {half} of {p} variables")
+    lower, upper = ends.lower[order], ends.upper[order]
+    points = _dots(ax, middle[order], Interval(lower, upper))
+    rows = zip(order, middle[order], lower, upper, strict=True)
+    describe(points, [f"{names[j]}: {m:.2f} ({a:.2f} – {b:.2f})" for j, m, a, b in rows])
+    label_rows(ax, [names[j] for j in order])
+    ax.set_xlim(-0.02, 1.02)
+    ax.set_xlabel(f"communality, median and {100 * prob:g} % interval")

@@ -1,4 +1,4 @@
-"""Matrices in colours: loadings, and correlations beside the model's."""
+"""Heat maps: loadings, and correlations of the data and of the model."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from cuspfa._typing import Array, Indices
 from cuspfa.diagnostics.fit_indices import srmr
 from cuspfa.posterior.base import Posterior
+from cuspfa.reporting.labels import minus
 from cuspfa.reporting.plots._canvas import (
     DARK,
     DIVERGING,
@@ -23,7 +24,7 @@ from cuspfa.reporting.plots._canvas import (
     shown_names,
     together,
 )
-from cuspfa.reporting.plots._numbers import check_posterior, grouped_order
+from cuspfa.reporting.plots._numbers import check_posterior, fitted_correlation, grouped_order
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,11 +32,11 @@ if TYPE_CHECKING:
 ROW, TALLEST = 0.21, 9.0
 """Inches of a row with a name, and of the tallest figure."""
 CELL = (0.3, 0.13)
-"""Inches, width and height, of a cell that has room for its value."""
+"""Width and height in inches of a cell that has room for its value."""
 DOTTED = 150
 """Variables beyond which a diagonal, one cell wide, would be seen as dots."""
 WIDEST = 1000
-"""Variables up to which a matrix of all pairs is drawn whole; it has fewer pixels than that."""
+"""Variables up to which a matrix of all pairs is drawn whole."""
 
 
 def plot_loadings(posterior: Posterior, ax: Any = None) -> Axes:
@@ -77,9 +78,7 @@ def plot_loadings(posterior: Posterior, ax: Any = None) -> Axes:
         return axes
     order, groups = grouped_order(loadings)
     shown = loadings[order]
-    image = axes.imshow(
-        shown, cmap=colours(), vmin=-1, vmax=1, aspect="auto", interpolation="nearest"
-    )
+    image = draw_matrix(axes, shown, 1.0)
     step = label_rows(axes, [names[j] for j in order])
     axes.set_ylabel(_thinned(step, p))
     axes.set_xticks(range(k), [str(h + 1) for h in range(k)])
@@ -93,20 +92,28 @@ def plot_loadings(posterior: Posterior, ax: Any = None) -> Axes:
 
 
 def _write(ax: Axes, values: Array) -> None:
-    """Values into the cells, where they are large enough: colours alone do not give numbers."""
+    """Write values into the cells, where these are large enough."""
     box = ax.get_window_extent()
     cell = box.width / values.shape[1] / ax.figure.dpi, box.height / len(values) / ax.figure.dpi
     if cell[0] < CELL[0] or cell[1] < CELL[1]:
         return
     for (row, column), value in np.ndenumerate(values):
         colour = "white" if abs(value) > 0.85 else DARK  # whichever has more contrast
-        text = f"{value:z.2f}".replace("0.", ".", 1).replace("-", "−")
+        text = minus(f"{value:z.2f}".replace("0.", ".", 1))
         ax.text(column, row, text, ha="center", va="center", fontsize=7, color=colour)
 
 
 def _edges(groups: Indices) -> Array:
     """Between the last row of a group and the first of the next."""
     return np.asarray(np.flatnonzero(np.diff(groups)) + 0.5, dtype=float)
+
+
+def draw_matrix(ax: Axes, values: Array, limit: float, interpolation: str = "nearest") -> Any:
+    """A matrix in colours from −limit to limit."""
+    # Not aspect="equal", with which a colour bar below pushes titles out of the figure.
+    return ax.imshow(
+        values, cmap=colours(), vmin=-limit, vmax=limit, aspect="auto", interpolation=interpolation
+    )
 
 
 def _thinned(step: int, p: int) -> str:
@@ -149,7 +156,7 @@ def plot_correlation(posterior: Posterior, ax: Any = None) -> ManyAxes:
     names = [every[j] for j in shown]
     axes = panels(ax, 3, (11.6 + room_for(names), 5.2))
     flat = posterior.standardized_loadings  # on any axes, of uncorrelated factors
-    fitted, sample = _fitted(flat[shown]), posterior.sample_correlation
+    fitted, sample = fitted_correlation(flat[shown]), posterior.sample_correlation
     for one, title in zip(axes, ("sample", "fitted", "residual"), strict=True):
         one.set_title(title)
     drawn = [(axes[1], fitted, 1.0, "correlation")]
@@ -158,9 +165,10 @@ def plot_correlation(posterior: Posterior, ax: Any = None) -> ManyAxes:
             say(one, "correlations of the data\nwere not kept")
     else:
         part = sample[np.ix_(shown, shown)]
-        check_assumptions, limit = part - fitted, float(np.max(np.abs(part - fitted)))
+        residual, limit = part - fitted, float(np.max(np.abs(part - fitted)))
         drawn.insert(0, (axes[0], part, 1.0, "correlation"))
-        drawn.append((axes[2], check_assumptions, limit or 1.0, _missed(sample, _fitted(flat))))
+        label = _missed(sample, fitted_correlation(flat))
+        drawn.append((axes[2], residual, limit or 1.0, label))
     for number, (one, values, scale, label) in enumerate(drawn):
         step = _square(one, values, scale, names, edges, label)
         one.set_xlabel(_thinned(step * thin, len(order)))
@@ -177,23 +185,13 @@ def _missed(sample: Array, fitted: Array) -> str:
     return f"sample − fitted (root mean square {srmr(sample, fitted):.3f})"
 
 
-def _fitted(loadings: Array) -> Array:
-    """The model's correlations, of loadings on their scale."""
-    found: Array = loadings @ loadings.T
-    found[np.diag_indices_from(found)] = 1.0
-    return found
-
-
 def _square(
     ax: Axes, values: Array, limit: float, names: list[str], edges: Array, label: str
 ) -> int:
-    """A matrix with its names, every which of which there was room for."""
+    """A matrix with a colour bar and names. Returns the step of `label_rows`."""
     from matplotlib.ticker import MaxNLocator
 
-    # Not aspect="equal", with which a colour bar below pushes titles out of the figure.
-    image = ax.imshow(
-        values, cmap=colours(), vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest"
-    )
+    image = draw_matrix(ax, values, limit)
     if len(values) > DOTTED and np.allclose(np.diag(values), 1.0):
         # There are fewer pixels than cells, and only some of them would be on the diagonal.
         ax.plot([0, len(values) - 1], [0, len(values) - 1], color=DIVERGING[-1], lw=0.8)

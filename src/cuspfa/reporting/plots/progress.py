@@ -1,4 +1,4 @@
-"""How the fit went: the search over the number of factors, and the bound of the last run."""
+"""The search over the number of factors, and convergence of the fit."""
 
 from __future__ import annotations
 
@@ -6,27 +6,31 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cuspfa._typing import Array, RandomState
+from cuspfa._typing import Array, BoolArray, RandomState
 from cuspfa._utils.arguments import must_be
 from cuspfa.diagnostics.mcmc import HIGHEST, r_hat_text
 from cuspfa.errors import InputError
-from cuspfa.posterior.base import Posterior
+from cuspfa.posterior.base import Interval, Posterior
 from cuspfa.posterior.draws import Draws
 from cuspfa.posterior.fit_info import FitInfo, SearchEntry
 from cuspfa.posterior.sampled import SampledPosterior
+from cuspfa.reporting.labels import minus
 from cuspfa.reporting.plots._canvas import (
     BLUE,
+    CHAINS,
     DARK,
     GREY,
     ORANGE,
     ManyAxes,
     count_ticks,
+    describe,
+    grid,
     panels,
     say,
     together,
 )
 from cuspfa.reporting.plots._numbers import check_posterior, make_draws
-from cuspfa.reporting.summary import MIN_SHARE
+from cuspfa.reporting.summary import MIN_SHARE, factor_shares
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,11 +46,10 @@ def plot_search(
 ) -> ManyAxes:
     """Draw how many factors: bound and evidence by number, and how strong each factor is.
 
-    On the left, how many nats each number of factors is below the best one, by the bound and, for
-    numbers that were weighed, by the evidence; the scale is logarithmic below −1. Hollow points are
-    runs that were given up or cut short, whose bound might have risen further. Of a sampler, the
-    probability of each number. On the right the factors' shares of the variance, medians of draws
-    with 95 % intervals.
+    On the left, how many nats each number of factors is below the best one, by the bound and, where
+    it was computed, by the evidence; the scale is logarithmic below −1. Hollow points are runs that
+    did not converge. Of a sampler, the probability of each number. On the right the factors' shares
+    of the variance on the posterior's axes, as in a summary: medians of draws with 95 % intervals.
 
     Parameters
     ----------
@@ -72,15 +75,14 @@ def plot_search(
     check_posterior(posterior)
     entries = _fit_info(posterior).search
     left, right = panels(ax, 2, (9.0, 4.2))
-    if isinstance(posterior, SampledPosterior):
-        _probabilities(left, entries, posterior.n_active)
-    else:
-        _curves(left, entries, posterior.n_active)
+    draw_search(left, entries, posterior.n_active, sampled=isinstance(posterior, SampledPosterior))
+    left.set_title("How many factors?")
     right.set_title("How strong is each?")
     if posterior.n_active == 0:
         say(right, "no factors")
     else:
-        _shares(right, posterior, make_draws(posterior, draws, n_draws, random_state))
+        found = make_draws(posterior, draws, n_draws, random_state)
+        draw_shares(right, *factor_shares(posterior, found))
     return together([left, right])
 
 
@@ -93,6 +95,19 @@ def _fit_info(posterior: Posterior) -> FitInfo:
     return posterior.fit_info
 
 
+def draw_search(ax: Axes, entries: list[SearchEntry], chosen: int, *, sampled: bool) -> None:
+    """Bound and evidence by number of factors, or of a sampler their probabilities."""
+    numbers = np.array([entry.n_factors for entry in entries])
+    grid(ax, "y")
+    if sampled:
+        _probabilities(ax, entries, chosen)
+    else:
+        _curves(ax, entries, chosen)
+    count_ticks(ax.xaxis, numbers.max() - numbers.min())
+    ax.set_xlim(numbers.min() - 0.6, numbers.max() + 0.6)
+    ax.set_xlabel("number of factors")
+
+
 def _curves(ax: Axes, entries: list[SearchEntry], chosen: int) -> None:
     from matplotlib.ticker import FuncFormatter
 
@@ -102,73 +117,58 @@ def _curves(ax: Axes, entries: list[SearchEntry], chosen: int) -> None:
     done = np.array([entry.status.startswith("converged") for entry in entries])
     ax.axvline(chosen, color=ORANGE, ls="--", lw=1.4, label=f"chosen: {chosen}")
     _curve(ax, numbers, bound, done, "o", GREY, "evidence lower bound")
-    _curve(ax, numbers, evidence, np.ones_like(done), "D", BLUE, "evidence, scores integrated out")
+    _curve(ax, numbers, evidence, np.ones_like(done), "D", BLUE, "evidence")
     if not done.all():
         ax.plot([], [], "o", mec=GREY, mfc="white", label="not run to convergence")
     ax.set_yscale("symlog", linthresh=1.0)
-    lowest = min(ax.dataLim.y0, -1.0)
-    ax.set_ylim(3 * lowest, 0.6)
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}".replace("-", "−")))
-    count_ticks(ax.xaxis, numbers.max() - numbers.min())
-    ax.set_xlim(numbers.min() - 0.6, numbers.max() + 0.6)
-    ax.set(xlabel="number of factors", ylabel="nats below the best", title="How many factors?")
+    ax.set_ylim(3 * min(ax.dataLim.y0, -1.0), 0.6)
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: minus(f"{value:,.0f}")))
+    ax.set_ylabel("nats below the best")
     # Below, for there is no corner that curves of every shape leave free.
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, fontsize=8, frameon=False)
-
-
-def _probabilities(ax: Axes, entries: list[SearchEntry], chosen: int) -> None:
-    numbers = np.array([entry.n_factors for entry in entries])
-    colours = [ORANGE if number == chosen else BLUE for number in numbers]
-    ax.bar(numbers, [100 * entry.weight for entry in entries], width=0.6, color=colours)
-    count_ticks(ax.xaxis, numbers.max() - numbers.min())
-    ax.set_xlim(numbers.min() - 1, numbers.max() + 1)
-    ax.set(xlabel="number of factors", ylabel="posterior probability (%)")
-    ax.set_title("How many factors?")
-
-
-def _chains(ax: Axes, posterior: SampledPosterior) -> None:
-    """The log-likelihood of each chain's draws, one line a chain."""
-    chains = posterior.log_likelihood.reshape(posterior.n_chains, -1)
-    at = np.arange(1, chains.shape[1] + 1)
-    for number, values in enumerate(chains, 1):
-        ax.plot(at, values, lw=0.7, label=f"chain {number}")
-    found = posterior.diagnostics
-    worst, size = found.worst_r_hat, found.smallest_size
-    shown = r_hat_text(worst, 3)
-    shown = shown if worst > HIGHEST else f"at most {shown}"
-    known = f"R-hat {shown}, effective size at least {size:.0f}"
-    ax.set_title("Too few draws for R-hat" if np.isnan(worst) else known)
-    ax.set(xlabel="draw", ylabel="log-likelihood, scores integrated out")
-    ax.ticklabel_format(axis="y", useOffset=False)
-    count_ticks(ax.xaxis, chains.shape[1])
-    if 1 < len(chains) <= 8:
-        ax.legend(fontsize=8, frameon=False)
+    ax.legend(
+        loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, fontsize="small", frameon=False
+    )
 
 
 def _curve(
-    ax: Axes, numbers: Array, values: Array, done: Array, marker: str, colour: str, label: str
+    ax: Axes, numbers: Array, values: Array, done: BoolArray, marker: str, colour: str, label: str
 ) -> None:
-    """Distance to the best, where there is a value; hollow where a run did not end."""
+    """Difference from the best, where there is a value. Runs that did not converge are hollow."""
     known = np.isfinite(values)
     if not known.any():
         return
     below = values[known] - values[known].max()
     ax.plot(numbers[known], below, "-", color=colour, lw=1.2, zorder=2)
     face = np.where(done[known], colour, "white")
-    ax.scatter(
+    points = ax.scatter(
         numbers[known], below, s=32, marker=marker, c=list(face), edgecolors=colour, zorder=3
     )
+    pairs = zip(numbers[known], below, strict=True)
+    describe(points, [f"{k} factors: {minus(f'{nats:.1f}')} nats, {label}" for k, nats in pairs])
     ax.plot([], [], f"{marker}-", color=colour, label=label)
 
 
-def _shares(ax: Axes, posterior: Posterior, draws: Draws) -> None:
-    middle = 100 * np.median(draws.explained_variance_ratio, axis=0)[: posterior.n_shown(draws)]
-    lower, upper = (
-        100 * end for end in posterior.interval("explained_variance_ratio", draws=draws)
-    )
+def _probabilities(ax: Axes, entries: list[SearchEntry], chosen: int) -> None:
+    for entry in entries:
+        number, percent = entry.n_factors, 100 * entry.weight
+        colour = ORANGE if number == chosen else BLUE
+        (bar,) = ax.bar(number, percent, width=0.6, color=colour)
+        describe(bar, [f"{number} factors: {percent:.1f} %"])
+    ax.set_ylabel("posterior probability (%)")
+
+
+def draw_shares(ax: Axes, middle: Array, ends: Interval) -> None:
+    """Shares of the variance by factor, with intervals; grey below `MIN_SHARE`."""
+    grid(ax, "y")
     at = np.arange(1, len(middle) + 1)
-    ax.vlines(at, lower, upper, color=BLUE, lw=1.6)
-    ax.plot(at, middle, "o", color=BLUE, ms=5)
+    colour = list(np.where(middle > MIN_SHARE, BLUE, GREY))
+    ax.vlines(at, 100 * ends.lower, 100 * ends.upper, colors=colour, lw=1.6)
+    points = ax.scatter(at, 100 * middle, s=28, c=colour, zorder=3)
+    rows = zip(at, middle, ends.lower, ends.upper, strict=True)
+    describe(
+        points,
+        [f"Factor {h}: {100 * m:.1f} % ({100 * a:.1f} – {100 * b:.1f} %)" for h, m, a, b in rows],
+    )
     ax.axhline(100 * MIN_SHARE, color=DARK, lw=0.9, ls=":")
     ax.annotate(
         f"{100 * MIN_SHARE:.0f} %",
@@ -177,12 +177,57 @@ def _shares(ax: Axes, posterior: Posterior, draws: Draws) -> None:
         xytext=(-3, 2),
         textcoords="offset points",
         ha="right",
-        fontsize=8,
+        fontsize="small",
     )
     ax.set_ylim(bottom=0)
     ax.set_xlim(0.4, len(middle) + 0.6)
     count_ticks(ax.xaxis, len(middle))
     ax.set(xlabel="factor", ylabel="share of the variance (%),\nmedian and 95 % interval")
+
+
+def draw_trace(ax: Axes, posterior: Posterior, *, log: bool = True) -> None:
+    """The bound by iteration, or the chains of a sampler."""
+    grid(ax, "y")
+    if isinstance(posterior, SampledPosterior):
+        _chains(ax, posterior.log_likelihood.reshape(posterior.n_chains, -1))
+    else:
+        _bound(ax, _fit_info(posterior), log=log)
+
+
+def _chains(ax: Axes, chains: Array) -> None:
+    at = np.arange(1, chains.shape[1] + 1)
+    for number, values in enumerate(chains):
+        (line,) = ax.plot(at, values, lw=0.7, color=CHAINS[number % len(CHAINS)])
+        line.set_label(f"chain {number + 1}")
+        describe(line, [f"chain {number + 1}"])
+    ax.set(xlabel="draw", ylabel="log-likelihood, scores integrated out")
+    ax.ticklabel_format(axis="y", useOffset=False)
+    count_ticks(ax.xaxis, chains.shape[1])
+    if 1 < len(chains) <= 8:
+        ax.legend(fontsize="small", frameon=False)
+
+
+def _bound(ax: Axes, fit_info: FitInfo, *, log: bool) -> None:
+    from matplotlib.ticker import FuncFormatter
+
+    trace = np.asarray(fit_info.trace, dtype=float)
+    last = minus(f"{fit_info.lower_bound:,.2f}")
+    values = trace[-1] - trace[:-1] if log and len(trace) else trace
+    iterations = np.arange(1, len(values) + 1)
+    # A bound that no longer rises differs from its last value by rounding error of any sign.
+    kept = values > 0 if log else np.isfinite(values)
+    if not kept.any():
+        say(ax, f"bound {last}\nfrom the first iteration on")
+        return
+    ax.plot(iterations[kept], values[kept], "o-", color=BLUE, ms=3.5, lw=1.2)
+    if log:
+        ax.set_yscale("log")
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: minus(f"{value:g}")))
+    else:
+        ax.ticklabel_format(axis="y", useOffset=False)
+    ax.set(xlabel="iteration", ylabel=f"nats below the last ({last})" if log else "bound (nats)")
+    ax.set_xlim(0.5 - 0.02 * len(trace), 0.5 + 1.02 * len(trace))
+    count_ticks(ax.xaxis, len(trace))
 
 
 def plot_trace(posterior: Posterior, ax: Any = None, *, log: bool = True) -> Axes:
@@ -218,25 +263,13 @@ def plot_trace(posterior: Posterior, ax: Any = None, *, log: bool = True) -> Axe
     fit_info = _fit_info(posterior)
     (axes,) = panels(ax, 1, (5.6, 3.6))
     if isinstance(posterior, SampledPosterior):
-        _chains(axes, posterior)
-        return axes
-    trace = np.asarray(fit_info.trace, dtype=float)
-    count = f"{fit_info.n_iter} iteration{'s' if fit_info.n_iter != 1 else ''}"
-    axes.set_title(f"Bound: {count}, {fit_info.status.split(':')[0]}")
-    last = f"{fit_info.lower_bound:,.2f}".replace("-", "−")
-    values = trace[-1] - trace[:-1] if log and len(trace) else trace
-    iterations = np.arange(1, len(values) + 1)
-    # A bound that has stopped to rise differs from its last value by rounding error of any sign.
-    kept = values > 0 if log else np.isfinite(values)
-    if not kept.any():
-        say(axes, f"bound {last}\nfrom the first iteration on")
-        return axes
-    axes.plot(iterations[kept], values[kept], "o-", color=BLUE, ms=3.5, lw=1.2)
-    if log:
-        axes.set_yscale("log")
+        found = posterior.diagnostics
+        worst = r_hat_text(found.worst_r_hat, 3)
+        worst = worst if found.worst_r_hat > HIGHEST else f"at most {worst}"
+        known = f"R-hat {worst}, effective size at least {found.smallest_size:.0f}"
+        axes.set_title("Too few draws for R-hat" if np.isnan(found.worst_r_hat) else known)
     else:
-        axes.ticklabel_format(axis="y", useOffset=False)
-    axes.set(xlabel="iteration", ylabel=f"nats below the last ({last})" if log else "bound (nats)")
-    axes.set_xlim(0.5 - 0.02 * len(trace), 0.5 + 1.02 * len(trace))
-    count_ticks(axes.xaxis, len(trace))
+        count = f"{fit_info.n_iter} iteration{'s' if fit_info.n_iter != 1 else ''}"
+        axes.set_title(f"Bound: {count}, {fit_info.status.split(':')[0]}")
+    draw_trace(axes, posterior, log=log)
     return axes
