@@ -17,9 +17,10 @@ from scipy.linalg import orthogonal_procrustes
 
 from cuspfa import CuspFactorAnalysis, datasets, plots
 from cuspfa.errors import InputError
+from cuspfa.reporting.figures.canvas import DIVERGING, colours, shown_names
+from cuspfa.reporting.figures.values import grouped_order
 from cuspfa.reporting.labels import short
-from cuspfa.reporting.plots._canvas import DIVERGING, colours, shown_names
-from cuspfa.reporting.plots._numbers import check_factors, grouped_order, make_draws
+from cuspfa.reporting.plots._numbers import check_factors, make_draws
 from cuspfa.rotation.axes import principal_axes
 
 X = datasets.simulate(200, 10, 2, random_state=1).X

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cuspfa._typing import Array, Indices, RandomState
+from cuspfa._typing import RandomState
 from cuspfa._utils.arguments import must_be, whole
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.draws import Draws, check_draws
@@ -33,26 +33,6 @@ def make_draws(
         number = max(FEWEST, min(N_DRAWS, NUMBERS // size)) if n_draws is None else n_draws
         return posterior.draw(number, random_state=random_state)
     return check_draws(draws, len(posterior.noise_variance))
-
-
-def grouped_order(loadings: Array) -> tuple[Indices, Indices]:
-    """Variables sorted by the factor they load on most, then by loading; and these factors.
-
-    Within a factor from the largest to the most negative loading.
-    """
-    p, k = loadings.shape
-    if k == 0:
-        return np.arange(p), np.zeros(p, dtype=np.intp)
-    factor = np.argmax(np.abs(loadings), axis=1)
-    order = np.lexsort((-loadings[np.arange(p), factor], factor))
-    return order, factor[order]
-
-
-def fitted_correlation(loadings: Array) -> Array:
-    """The model's correlations, of standardised loadings on uncorrelated factors."""
-    found: Array = loadings @ loadings.T
-    np.fill_diagonal(found, 1.0)
-    return found
 
 
 def check_factors(factor: Any, k: int) -> list[int]:

@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cuspfa._utils.arguments import must_be
-from cuspfa.posterior.base import Posterior
 from cuspfa.reporting.labels import short, short_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.colors import Colormap
+
+    from cuspfa.posterior.base import Posterior
 
 ManyAxes = NDArray[np.object_]
 
