@@ -29,11 +29,11 @@ from cuspfa.io import posterior_format
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.files import KINDS
 from cuspfa.posterior.sampled import SampledPosterior
+from cuspfa.reporting.figures.variables import draw_matrix
 from cuspfa.reporting.html import content as contents
 from cuspfa.reporting.html import narrative, page
 from cuspfa.reporting.html.svg import as_svg
 from cuspfa.reporting.labels import short
-from cuspfa.reporting.plots.maps import draw_matrix
 
 HOSTILE = [
     "<script>alert(1)</script>",

@@ -334,7 +334,7 @@ class Posterior(ABC):
         """Write one HTML page on the fit, which opens in any browser and needs nothing else.
 
         The answer first, then figures, loadings with intervals on several axes, measures of fit,
-        what was done, and tables to download. Needs the package jinja2:
+        what was done, and tables to download. Needs jinja2 and matplotlib:
         `pip install 'cuspfa[cli]'`.
 
         Parameters

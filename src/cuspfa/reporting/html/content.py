@@ -12,7 +12,7 @@ from cuspfa.errors import InputError
 from cuspfa.posterior.draws import Draws, Interval, check_draws
 from cuspfa.posterior.fit_info import FitInfo
 from cuspfa.posterior.provenance import Provenance
-from cuspfa.reporting.plots._numbers import fitted_correlation, grouped_order
+from cuspfa.reporting.figures.values import fitted_correlation, grouped_order
 from cuspfa.reporting.summary import MIN_SHARE, Summary, summarise
 from cuspfa.rotation.aligned import AlignedDraws, Item, LoadingTable
 from cuspfa.rotation.gpa import Rotation, as_rotation
@@ -131,6 +131,12 @@ class Content:
     def provenance(self) -> Provenance | None:
         """Where it came from."""
         return self.posterior.provenance
+
+    @property
+    def chains(self) -> Array | None:
+        """(chains, draws) log-likelihood of a sampler's draws; None without a sampler."""
+        found = getattr(self.posterior, "log_likelihood", None)
+        return None if found is None else found.reshape(self.posterior.n_chains, -1)
 
     @property
     def number_given(self) -> bool:

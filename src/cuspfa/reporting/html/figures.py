@@ -10,19 +10,18 @@ from markupsafe import Markup
 
 from cuspfa.diagnostics.fit_indices import srmr
 from cuspfa.posterior.draws import Interval
-from cuspfa.reporting.html.content import Content
-from cuspfa.reporting.html.svg import as_svg
-from cuspfa.reporting.labels import short_names
-from cuspfa.reporting.plots.counts import (
+from cuspfa.reporting.figures.counts import (
     LONGEST,
     LONGEST_BELOW,
     draw_missing,
     draw_patterns,
     draw_rules,
 )
-from cuspfa.reporting.plots.intervals import MOST, draw_communality
-from cuspfa.reporting.plots.maps import WIDEST, draw_matrix
-from cuspfa.reporting.plots.progress import draw_search, draw_shares, draw_trace
+from cuspfa.reporting.figures.search import draw_bound, draw_chains, draw_search, draw_shares
+from cuspfa.reporting.figures.variables import MOST, WIDEST, draw_communality, draw_matrix
+from cuspfa.reporting.html.content import Content
+from cuspfa.reporting.html.svg import as_svg
+from cuspfa.reporting.labels import short_names
 
 SIDE = 300.0
 """Side in points of a matrix."""
@@ -74,10 +73,12 @@ def _of_the_fit(content: Content) -> dict[str, Markup]:
         )
         title = "Each number of factors: " + ("probability" if sampled else "bound and evidence")
         found["search"] = as_svg("search", title, draw, height=290)
-    if sampled or len(fit_info.trace):
-        draw = partial(draw_trace, posterior=content.posterior)
-        title = "Log-likelihood by chain" if sampled else "Bound by iteration"
-        found["trace"] = as_svg("trace", title, draw, height=260)
+    if content.chains is not None:
+        draw = partial(draw_chains, chains=content.chains)
+        found["trace"] = as_svg("trace", "Log-likelihood by chain", draw, height=260)
+    elif len(fit_info.trace):
+        draw = partial(draw_bound, fit_info=fit_info)
+        found["trace"] = as_svg("trace", "Bound by iteration", draw, height=260)
     return found
 
 

@@ -16,11 +16,11 @@ from markupsafe import Markup
 
 from cuspfa._typing import Array, Indices
 from cuspfa.posterior.provenance import versions
+from cuspfa.reporting.figures.variables import WIDEST
 from cuspfa.reporting.html import methods_text, narrative
 from cuspfa.reporting.html.content import Axes, Content
 from cuspfa.reporting.html.figures import figures, matrices
 from cuspfa.reporting.labels import minus
-from cuspfa.reporting.plots.maps import WIDEST
 from cuspfa.reporting.summary import MIN_SHARE
 
 UNIT = 10_000

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from cuspfa._typing import Array, Indices, RandomState
+from cuspfa._typing import RandomState
 from cuspfa._utils.arguments import must_be, whole
+from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.draws import Draws, check_draws
-
-if TYPE_CHECKING:
-    from cuspfa.posterior.base import Posterior
 
 N_DRAWS, FEWEST = 1000, 200
 """Draws behind intervals, as in a summary; with very many loadings fewer, down to the second."""
@@ -21,10 +19,9 @@ NUMBERS = 1 << 26
 
 def check_posterior(posterior: Any) -> Posterior:
     """The posterior, or an error if it is something else, such as a model."""
-    if getattr(posterior, "kind", None) not in ("variational", "gibbs"):
+    if not isinstance(posterior, Posterior):
         raise must_be("posterior", "a posterior such as model.posterior_", type(posterior).__name__)
-    checked: Posterior = posterior
-    return checked
+    return posterior
 
 
 def make_draws(
@@ -36,26 +33,6 @@ def make_draws(
         number = max(FEWEST, min(N_DRAWS, NUMBERS // size)) if n_draws is None else n_draws
         return posterior.draw(number, random_state=random_state)
     return check_draws(draws, len(posterior.noise_variance))
-
-
-def grouped_order(loadings: Array) -> tuple[Indices, Indices]:
-    """Variables sorted by the factor they load on most, then by loading; and these factors.
-
-    Within a factor from the largest to the most negative loading.
-    """
-    p, k = loadings.shape
-    if k == 0:
-        return np.arange(p), np.zeros(p, dtype=np.intp)
-    factor = np.argmax(np.abs(loadings), axis=1)
-    order = np.lexsort((-loadings[np.arange(p), factor], factor))
-    return order, factor[order]
-
-
-def fitted_correlation(loadings: Array) -> Array:
-    """The model's correlations, of standardised loadings on uncorrelated factors."""
-    found: Array = loadings @ loadings.T
-    np.fill_diagonal(found, 1.0)
-    return found
 
 
 def check_factors(factor: Any, k: int) -> list[int]:

@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cuspfa._typing import Array, BoolArray, Indices, RandomState
+from cuspfa._typing import Array, Indices, RandomState
 from cuspfa._utils.arguments import whole
+from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.draws import Draws, Interval
-from cuspfa.reporting.plots._canvas import (
-    BLUE,
+from cuspfa.reporting.figures.canvas import (
     DARK,
-    GREY,
     ManyAxes,
-    describe,
-    grid,
     label_rows,
     panels,
     room_for,
@@ -24,21 +21,13 @@ from cuspfa.reporting.plots._canvas import (
     shown_names,
     together,
 )
-from cuspfa.reporting.plots._numbers import (
-    check_factors,
-    check_posterior,
-    grouped_order,
-    make_draws,
-)
+from cuspfa.reporting.figures.values import grouped_order
+from cuspfa.reporting.figures.variables import MOST, draw_communality, draw_dots
+from cuspfa.reporting.plots._numbers import check_factors, check_posterior, make_draws
 from cuspfa.reporting.summary import factor_shares
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from cuspfa.posterior.base import Posterior
-
-MOST = 40
-"""Rows of a figure."""
 
 
 def plot_forest(
@@ -114,7 +103,7 @@ def plot_forest(
     share = np.pad(share, (0, max(k - len(share), 0)))  # draws may have fewer factors
     for one, h in zip(axes, chosen, strict=True):
         ends = Interval(interval.lower[:, h], interval.upper[:, h])
-        _dots(one, loadings[variables, h], ends, 22 if number == 1 else 10)
+        draw_dots(one, loadings[variables, h], ends, 22 if number == 1 else 10)
         one.axvline(0, color=DARK, lw=0.8, zorder=0)
         one.set_title(_title(share[h], h, alone=number == 1))
     label_rows(axes[0], [names[j] for j in variables])
@@ -144,18 +133,6 @@ def _strongest(loadings: Array, factors: list[int], most: int) -> Indices:
     if len(factors) == 1:
         return np.asarray(kept[np.argsort(-loadings[kept, factors[0]], kind="stable")])
     return np.asarray(kept[grouped_order(loadings[kept])[0]])
-
-
-def _dots(ax: Axes, values: Array, ends: Interval, size: float = 22) -> Any:
-    """One row for each value, from above; hollow and grey where the interval holds zero."""
-    grid(ax, "x")
-    at = np.arange(len(values))
-    clear: BoolArray = (ends.lower > 0) | (ends.upper < 0)
-    tone = list(np.where(clear, BLUE, GREY))
-    face = list(np.where(clear, BLUE, "white"))
-    ax.hlines(at, ends.lower, ends.upper, colors=tone, lw=1.6, zorder=2)
-    ax.set_ylim(len(values) - 0.3, -0.7)
-    return ax.scatter(values, at, s=size, c=face, edgecolors=tone, linewidths=1.1, zorder=3)
 
 
 def _explain(axes: list[Axes], prob: float, *, own: bool) -> None:
@@ -227,28 +204,3 @@ def plot_communality(
     ends = posterior.interval("communality", prob, draws=found)
     draw_communality(axes, names, middle, ends, prob=prob, most=most)
     return axes
-
-
-def draw_communality(
-    ax: Axes,
-    names: list[str],
-    middle: Array,
-    ends: Interval,
-    *,
-    prob: float = 0.95,
-    most: int = MOST,
-) -> None:
-    """Communalities with intervals; of more than `most` variables the highest and the lowest."""
-    p, half = len(middle), most // 2
-    order = np.argsort(-middle, kind="stable")
-    if p > most:
-        order = np.concatenate([order[: most - half], order[-half:]])
-        ax.axhline(most - half - 0.5, color=DARK, lw=0.8, ls=":")
-        ax.set_ylabel(f"highest {most - half} and lowest {half} of {p} variables")
-    lower, upper = ends.lower[order], ends.upper[order]
-    points = _dots(ax, middle[order], Interval(lower, upper))
-    rows = zip(order, middle[order], lower, upper, strict=True)
-    describe(points, [f"{names[j]}: {m:.2f} ({a:.2f} – {b:.2f})" for j, m, a, b in rows])
-    label_rows(ax, [names[j] for j in order])
-    ax.set_xlim(-0.02, 1.02)
-    ax.set_xlabel(f"communality, median and {100 * prob:g} % interval")

@@ -9,12 +9,11 @@ import numpy as np
 
 from cuspfa._typing import Array, Indices
 from cuspfa.diagnostics.fit_indices import srmr
-from cuspfa.reporting.labels import minus
-from cuspfa.reporting.plots._canvas import (
+from cuspfa.posterior.base import Posterior
+from cuspfa.reporting.figures.canvas import (
     DARK,
     DIVERGING,
     ManyAxes,
-    colours,
     label_rows,
     ordinal,
     panels,
@@ -23,12 +22,13 @@ from cuspfa.reporting.plots._canvas import (
     shown_names,
     together,
 )
-from cuspfa.reporting.plots._numbers import check_posterior, fitted_correlation, grouped_order
+from cuspfa.reporting.figures.values import fitted_correlation, grouped_order
+from cuspfa.reporting.figures.variables import WIDEST, draw_matrix
+from cuspfa.reporting.labels import minus
+from cuspfa.reporting.plots._numbers import check_posterior
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from cuspfa.posterior.base import Posterior
 
 ROW, TALLEST = 0.21, 9.0
 """Inches of a row with a name, and of the tallest figure."""
@@ -36,8 +36,6 @@ CELL = (0.3, 0.13)
 """Width and height in inches of a cell that has room for its value."""
 DOTTED = 150
 """Variables beyond which a diagonal, one cell wide, would be seen as dots."""
-WIDEST = 1000
-"""Variables up to which a matrix of all pairs is drawn whole."""
 
 
 def plot_loadings(posterior: Posterior, ax: Any = None) -> Axes:
@@ -107,14 +105,6 @@ def _write(ax: Axes, values: Array) -> None:
 def _edges(groups: Indices) -> Array:
     """Between the last row of a group and the first of the next."""
     return np.asarray(np.flatnonzero(np.diff(groups)) + 0.5, dtype=float)
-
-
-def draw_matrix(ax: Axes, values: Array, limit: float, interpolation: str = "nearest") -> Any:
-    """A matrix in colours from −limit to limit."""
-    # Not aspect="equal", with which a colour bar below pushes titles out of the figure.
-    return ax.imshow(
-        values, cmap=colours(), vmin=-limit, vmax=limit, aspect="auto", interpolation=interpolation
-    )
 
 
 def _thinned(step: int, p: int) -> str:

@@ -2,39 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cuspfa._typing import Array, BoolArray, RandomState
+from cuspfa._typing import RandomState
 from cuspfa._utils.arguments import must_be
 from cuspfa.diagnostics.mcmc import HIGHEST, r_hat_text
 from cuspfa.errors import InputError
-from cuspfa.posterior.draws import Draws, Interval
-from cuspfa.posterior.fit_info import FitInfo, SearchEntry
-from cuspfa.reporting.labels import minus
-from cuspfa.reporting.plots._canvas import (
-    BLUE,
-    CHAINS,
-    DARK,
-    GREY,
-    ORANGE,
-    ManyAxes,
-    count_ticks,
-    describe,
-    grid,
-    panels,
-    say,
-    together,
-)
+from cuspfa.posterior.base import Posterior
+from cuspfa.posterior.draws import Draws
+from cuspfa.posterior.fit_info import FitInfo
+from cuspfa.posterior.sampled import SampledPosterior
+from cuspfa.reporting.figures.canvas import ManyAxes, panels, say, together
+from cuspfa.reporting.figures.search import draw_bound, draw_chains, draw_search, draw_shares
 from cuspfa.reporting.plots._numbers import check_posterior, make_draws
-from cuspfa.reporting.summary import MIN_SHARE, factor_shares
+from cuspfa.reporting.summary import factor_shares
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from cuspfa.posterior.base import Posterior
-    from cuspfa.posterior.sampled import SampledPosterior
 
 
 def plot_search(
@@ -76,7 +62,7 @@ def plot_search(
     check_posterior(posterior)
     entries = _fit_info(posterior).search
     left, right = panels(ax, 2, (9.0, 4.2))
-    draw_search(left, entries, posterior.n_active, sampled=posterior.kind == "gibbs")
+    draw_search(left, entries, posterior.n_active, sampled=isinstance(posterior, SampledPosterior))
     left.set_title("How many factors?")
     right.set_title("How strong is each?")
     if posterior.n_active == 0:
@@ -94,142 +80,6 @@ def _fit_info(posterior: Posterior) -> FitInfo:
             "fitted model, not one of its alternatives."
         )
     return posterior.fit_info
-
-
-def draw_search(ax: Axes, entries: list[SearchEntry], chosen: int, *, sampled: bool) -> None:
-    """Bound and evidence by number of factors, or of a sampler their probabilities."""
-    numbers = np.array([entry.n_factors for entry in entries])
-    grid(ax, "y")
-    if sampled:
-        _probabilities(ax, entries, chosen)
-    else:
-        _curves(ax, entries, chosen)
-    count_ticks(ax.xaxis, numbers.max() - numbers.min())
-    ax.set_xlim(numbers.min() - 0.6, numbers.max() + 0.6)
-    ax.set_xlabel("number of factors")
-
-
-def _curves(ax: Axes, entries: list[SearchEntry], chosen: int) -> None:
-    from matplotlib.ticker import FuncFormatter
-
-    numbers = np.array([entry.n_factors for entry in entries])
-    bound = np.array([entry.lower_bound for entry in entries])
-    evidence = np.array([entry.evidence for entry in entries])
-    done = np.array([entry.status.startswith("converged") for entry in entries])
-    ax.axvline(chosen, color=ORANGE, ls="--", lw=1.4, label=f"chosen: {chosen}")
-    _curve(ax, numbers, bound, done, "o", GREY, "evidence lower bound")
-    _curve(ax, numbers, evidence, np.ones_like(done), "D", BLUE, "evidence")
-    if not done.all():
-        ax.plot([], [], "o", mec=GREY, mfc="white", label="not run to convergence")
-    ax.set_yscale("symlog", linthresh=1.0)
-    ax.set_ylim(3 * min(ax.dataLim.y0, -1.0), 0.6)
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: minus(f"{value:,.0f}")))
-    ax.set_ylabel("nats below the best")
-    # Below, for there is no corner that curves of every shape leave free.
-    ax.legend(
-        loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, fontsize="small", frameon=False
-    )
-
-
-def _curve(
-    ax: Axes, numbers: Array, values: Array, done: BoolArray, marker: str, colour: str, label: str
-) -> None:
-    """Difference from the best, where there is a value. Runs that did not converge are hollow."""
-    known = np.isfinite(values)
-    if not known.any():
-        return
-    below = values[known] - values[known].max()
-    ax.plot(numbers[known], below, "-", color=colour, lw=1.2, zorder=2)
-    face = np.where(done[known], colour, "white")
-    points = ax.scatter(
-        numbers[known], below, s=32, marker=marker, c=list(face), edgecolors=colour, zorder=3
-    )
-    pairs = zip(numbers[known], below, strict=True)
-    describe(points, [f"{k} factors: {minus(f'{nats:.1f}')} nats, {label}" for k, nats in pairs])
-    ax.plot([], [], f"{marker}-", color=colour, label=label)
-
-
-def _probabilities(ax: Axes, entries: list[SearchEntry], chosen: int) -> None:
-    for entry in entries:
-        number, percent = entry.n_factors, 100 * entry.weight
-        colour = ORANGE if number == chosen else BLUE
-        (bar,) = ax.bar(number, percent, width=0.6, color=colour)
-        describe(bar, [f"{number} factors: {percent:.1f} %"])
-    ax.set_ylabel("posterior probability (%)")
-
-
-def draw_shares(ax: Axes, middle: Array, ends: Interval) -> None:
-    """Shares of the variance by factor, with intervals; grey below `MIN_SHARE`."""
-    grid(ax, "y")
-    at = np.arange(1, len(middle) + 1)
-    colour = list(np.where(middle > MIN_SHARE, BLUE, GREY))
-    ax.vlines(at, 100 * ends.lower, 100 * ends.upper, colors=colour, lw=1.6)
-    points = ax.scatter(at, 100 * middle, s=28, c=colour, zorder=3)
-    rows = zip(at, middle, ends.lower, ends.upper, strict=True)
-    describe(
-        points,
-        [f"Factor {h}: {100 * m:.1f} % ({100 * a:.1f} – {100 * b:.1f} %)" for h, m, a, b in rows],
-    )
-    ax.axhline(100 * MIN_SHARE, color=DARK, lw=0.9, ls=":")
-    ax.annotate(
-        f"{100 * MIN_SHARE:.0f} %",
-        (1, 100 * MIN_SHARE),
-        xycoords=("axes fraction", "data"),
-        xytext=(-3, 2),
-        textcoords="offset points",
-        ha="right",
-        fontsize="small",
-    )
-    ax.set_ylim(bottom=0)
-    ax.set_xlim(0.4, len(middle) + 0.6)
-    count_ticks(ax.xaxis, len(middle))
-    ax.set(xlabel="factor", ylabel="share of the variance (%),\nmedian and 95 % interval")
-
-
-def draw_trace(ax: Axes, posterior: Posterior, *, log: bool = True) -> None:
-    """The bound by iteration, or the chains of a sampler."""
-    grid(ax, "y")
-    if posterior.kind == "gibbs":
-        chains = cast("SampledPosterior", posterior).log_likelihood
-        _chains(ax, chains.reshape(posterior.n_chains, -1))
-    else:
-        _bound(ax, _fit_info(posterior), log=log)
-
-
-def _chains(ax: Axes, chains: Array) -> None:
-    at = np.arange(1, chains.shape[1] + 1)
-    for number, values in enumerate(chains):
-        (line,) = ax.plot(at, values, lw=0.7, color=CHAINS[number % len(CHAINS)])
-        line.set_label(f"chain {number + 1}")
-        describe(line, [f"chain {number + 1}"])
-    ax.set(xlabel="draw", ylabel="log-likelihood, scores integrated out")
-    ax.ticklabel_format(axis="y", useOffset=False)
-    count_ticks(ax.xaxis, chains.shape[1])
-    if 1 < len(chains) <= 8:
-        ax.legend(fontsize="small", frameon=False)
-
-
-def _bound(ax: Axes, fit_info: FitInfo, *, log: bool) -> None:
-    from matplotlib.ticker import FuncFormatter
-
-    trace = np.asarray(fit_info.trace, dtype=float)
-    last = minus(f"{fit_info.lower_bound:,.2f}")
-    values = trace[-1] - trace[:-1] if log and len(trace) else trace
-    iterations = np.arange(1, len(values) + 1)
-    # A bound that no longer rises differs from its last value by rounding error of any sign.
-    kept = values > 0 if log else np.isfinite(values)
-    if not kept.any():
-        say(ax, f"bound {last}\nfrom the first iteration on")
-        return
-    ax.plot(iterations[kept], values[kept], "o-", color=BLUE, ms=3.5, lw=1.2)
-    if log:
-        ax.set_yscale("log")
-        ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: minus(f"{value:g}")))
-    else:
-        ax.ticklabel_format(axis="y", useOffset=False)
-    ax.set(xlabel="iteration", ylabel=f"nats below the last ({last})" if log else "bound (nats)")
-    ax.set_xlim(0.5 - 0.02 * len(trace), 0.5 + 1.02 * len(trace))
-    count_ticks(ax.xaxis, len(trace))
 
 
 def plot_trace(posterior: Posterior, ax: Any = None, *, log: bool = True) -> Axes:
@@ -264,14 +114,15 @@ def plot_trace(posterior: Posterior, ax: Any = None, *, log: bool = True) -> Axe
         raise must_be("log", "True or False", log)
     fit_info = _fit_info(posterior)
     (axes,) = panels(ax, 1, (5.6, 3.6))
-    if posterior.kind == "gibbs":
-        found = cast("SampledPosterior", posterior).diagnostics
+    if isinstance(posterior, SampledPosterior):
+        found = posterior.diagnostics
         worst = r_hat_text(found.worst_r_hat, 3)
         worst = worst if found.worst_r_hat > HIGHEST else f"at most {worst}"
         known = f"R-hat {worst}, effective size at least {found.smallest_size:.0f}"
         axes.set_title("Too few draws for R-hat" if np.isnan(found.worst_r_hat) else known)
+        draw_chains(axes, posterior.log_likelihood.reshape(posterior.n_chains, -1))
     else:
         count = f"{fit_info.n_iter} iteration{'s' if fit_info.n_iter != 1 else ''}"
         axes.set_title(f"Bound: {count}, {fit_info.status.split(':')[0]}")
-    draw_trace(axes, posterior, log=log)
+        draw_bound(axes, fit_info, log=log)
     return axes

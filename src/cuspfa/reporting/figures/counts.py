@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cuspfa.reporting.labels import short, short_names
-from cuspfa.reporting.plots._canvas import (
+from cuspfa.reporting.figures.canvas import (
     BLUE,
     FAINT,
     ORANGE,
@@ -17,6 +16,7 @@ from cuspfa.reporting.plots._canvas import (
     grid,
     label_rows,
 )
+from cuspfa.reporting.labels import short, short_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
