@@ -138,7 +138,7 @@ def _found(model: CuspFactorAnalysis, method: Variational | Gibbs, outcome: Outc
         )
     most = outcome.limit
     if not most:
-        return None
+        return _evidence_rising(outcome.evidence_rising)
     usual = " (the default)" if method.max_factors is None else ""
     told_below = model.status_ == Status.OUT_OF_TIME.value
     more = ", or leave it out" if most < MOST_FACTORS else ""
@@ -159,6 +159,17 @@ def _rising(rise: float) -> str:
         f"The bound still rose by about {rounded(rise)} nats with each factor, as it does where "
         "there is no small number of factors: analyse logarithms of counts, differences of series "
         "that wander, or fewer columns."
+    )
+
+
+def _evidence_rising(rise: float | None) -> str | None:
+    """That the evidence would have more factors than were scored, if it would."""
+    if rise is None:
+        return None
+    return (
+        f"The evidence still rose by about {rounded(rise)} nats with the last factor, and was not "
+        "computed for more: there may be more factors, or no small number of them. The weights of "
+        "the numbers of factors do not take this into account."
     )
 
 

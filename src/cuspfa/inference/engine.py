@@ -43,6 +43,8 @@ class Outcome(NamedTuple):
     """The most factors that were looked for, if so many were found."""
     rise: float = math.nan
     """Nats that each of the last factors added to the bound, where more were not tried."""
+    evidence_rising: float | None = None
+    """Nats that the last factor added to the evidence, if it was rising where the scoring ended."""
 
 
 def infer(
@@ -61,7 +63,14 @@ def infer(
         if isinstance(method, Variational):
             fit = method.infer(source, prior, n_factors=n_factors, rng=rng, n_jobs=n_jobs)
             posterior = variational.posterior_of(fit, prepared, prior, names)
-            return Outcome(posterior, fit.interrupted, fit.at_ledermann_bound, fit.limit, fit.rise)
+            return Outcome(
+                posterior,
+                fit.interrupted,
+                fit.at_ledermann_bound,
+                fit.limit,
+                fit.rise,
+                fit.evidence_rising,
+            )
         method.check_possible(prior)
         start, sampler = None, method
         if method.init == "variational":

@@ -34,16 +34,17 @@ def score_candidates(search: Search) -> None:
         return
     best = _bridge(search, start, search.settings.draws)
     for step in (1, -1):
-        k = start + step
-        while 0 <= k <= min(search.max_factors, start + search.settings.furthest) and _converged(
-            search, k
-        ):
+        k, rising = start + step, False
+        while 0 <= k <= search.max_factors and _converged(search, k, grow=rising):
+            if k > start + search.settings.furthest and not rising:
+                break
             if (
                 k < start
                 and search.best_by_k[k].total < search.best.total - search.settings.hopeless_below
             ):
                 break
             scored = _bridge(search, k, search.settings.draws)
+            rising = step > 0 and _behind(best, scored) > 0.0
             best = max(best, scored)
             if _behind(scored, best) > search.settings.bridge_behind:
                 break
@@ -81,8 +82,11 @@ def _bridge(search: Search, k: int, draws: int) -> Evidence:
     return found
 
 
-def _converged(search: Search, k: int) -> bool:
-    """Make sure that there is a run of k living factors that was not given up."""
+def _converged(search: Search, k: int, *, grow: bool = False) -> bool:
+    """Make sure that there is a run of k living factors that was not given up.
+
+    If a factor of it has no signal, `grow` makes another start from k − 1.
+    """
     one = search.best_by_k.get(k)
     if one is None:
         if k - 1 not in search.best_by_k:
@@ -90,6 +94,8 @@ def _converged(search: Search, k: int) -> bool:
         search.grow(k)
     elif one.status is Status.PRUNED:
         search.try_state(one.state, patient=True)
+    if grow and k in search.best_by_k and not search.is_alive(search.best_by_k[k].state):
+        search.grow(k)
     return k in search.best_by_k and search.is_alive(search.best_by_k[k].state)
 
 
@@ -104,36 +110,40 @@ def _close_below(search: Search) -> bool:
 
 
 def score_by_collapsed_bound(search: Search) -> None:
-    """Upwards while in reach, and the one below if its bound is close; by `collapsed_bound.py`."""
+    """Upwards while in reach, and the one below if its bound is close; by `collapsed_bound.py`.
+
+    As long as the evidence rises by more than its error, every K that has a run of living factors
+    is in reach.
+    """
     if search.best.state.n_factors > search.settings.heaviest or not _open_question(search):
         return
-    k = search.best.state.n_factors
+    k, most = search.best.state.n_factors, 4 * search.settings.draws
     if _close_below(search):
-        _score(search, k - 1, 4 * search.settings.draws)
-    best = _score(search, k, search.settings.draws)
-    misses = 0
-    while misses < search.settings.score_misses and _in_reach(search, k + 1):
-        k += 1
+        _score(search, k - 1, most)
+    _score(search, k, search.settings.draws)
+    misses, rising = 0, False
+    while misses < search.settings.score_misses and _in_reach(search, k + 1, rising=rising):
+        top = max(search.evidence_by_k, key=lambda one: search.evidence_by_k[one].value)
+        best, k = search.evidence_by_k[top], k + 1
         scored = _score(search, k, search.settings.draws)
-        more = _draws(search, k, 4 * search.settings.draws) > scored.n_draws
+        more = _draws(search, k, most) > scored.n_draws
         if more and abs(scored.value - best.value) < 4 * np.hypot(scored.error, best.error):
-            top = max(search.evidence_by_k, key=lambda one: search.evidence_by_k[one].value)
-            best, scored = (
-                _score(search, top, 4 * search.settings.draws),
-                _score(search, k, 4 * search.settings.draws),
-            )
+            best, scored = _score(search, top, most), _score(search, k, most)
+        rising = _behind(best, scored) > 0.0
         misses = 0 if scored.value > best.value else misses + 1
-        best = max(best, scored)
 
 
-def _in_reach(search: Search, k: int) -> bool:
+def _in_reach(search: Search, k: int, *, rising: bool = False) -> bool:
     """Is there a converged run with k living factors, not hopelessly behind the best bound?
 
-    Hopeless is more than evidence has ever given back for so many factors.
+    Hopeless is more than evidence has ever given back for so many factors. If the evidence is
+    `rising`, the bound does not matter.
     """
-    if k > min(search.max_factors, search.settings.heaviest) or not signal_left(
-        search, search.best_by_k[k - 1].state, search.settings.near_edge
-    ):
+    if k > min(search.max_factors, search.settings.heaviest):
+        return False
+    if rising:
+        return _converged(search, k, grow=True)
+    if not signal_left(search, search.best_by_k[k - 1].state, search.settings.near_edge):
         return False
     allowance = (k - search.best.state.n_factors) * (30 + 5 * k)
     if k not in search.curve:
@@ -149,6 +159,23 @@ def _in_reach(search: Search, k: int) -> bool:
     if candidate is None or candidate.total < search.best.total - allowance:
         return False
     return search.is_alive(candidate.state)
+
+
+def evidence_rising(search: Search) -> float | None:
+    """Nats that the last factor added to the evidence, if it was rising where the scoring ended.
+
+    None if more factors were scored, if the rise is within its error, and if no correlation above
+    the edge of noise is left.
+    """
+    found = search.evidence_by_k
+    top = max(found, key=lambda k: found[k].value, default=0)
+    if top - 1 not in found or top + 1 in found:
+        return None
+    if not search.lead(top, top - 1) > search.settings.parsimony_errors:
+        return None
+    if not signal_left(search, search.best_by_k[top].state, 1.0):
+        return None
+    return found[top].value - found[top - 1].value
 
 
 def signal_left(search: Search, state: State, part: float) -> bool:

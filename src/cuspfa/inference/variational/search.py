@@ -79,8 +79,8 @@ class Search:
         """What exact sweeps need, where they are quick."""
         self.wanted: int | None = None
         """A given K, kept however far behind it is."""
-        self.alive_first: int | None = None
-        """A K of which the best run with all factors alive is kept, if there is one."""
+        self.alive_first = False
+        """Is of each K the best run with all factors alive kept, if there is one?"""
         self.followed = False
         """Has it followed a search of a likeness of the data?"""
 
@@ -101,7 +101,7 @@ class Search:
         found = self.evidence_by_k
         top = max(found, key=lambda k: found[k].value)
         return self.best_by_k[
-            min(k for k in found if self._lead(top, k) <= self.settings.parsimony_errors)
+            min(k for k in found if self.lead(top, k) <= self.settings.parsimony_errors)
         ]
 
     @property
@@ -118,16 +118,16 @@ class Search:
             k
             for k in found
             if k != chosen
-            and self._lead(top, k) <= self.settings.parsimony_errors + self.settings.tie_errors
+            and self.lead(top, k) <= self.settings.parsimony_errors + self.settings.tie_errors
         ]
         # More factors could have been chosen only if these few had been too far behind.
         safe = (
-            max(self._lead(k, chosen) for k in found)
+            max(self.lead(k, chosen) for k in found)
             < self.settings.parsimony_errors - self.settings.tie_errors
         )
         return sorted(k for k in possible if k < chosen or not safe)
 
-    def _lead(self, k: int, other: int) -> float:
+    def lead(self, k: int, other: int) -> float:
         """How many errors the evidence of k is more than `parsimony` nats above another's."""
         one, two = self.evidence_by_k[k], self.evidence_by_k[other]
         error = max(float(np.hypot(one.error, two.error)), 1e-6)
@@ -187,9 +187,12 @@ class Search:
 
     def _is_better(self, done: Run, k: int, known: Point) -> bool:
         """Is it better than the best run of k so far?"""
-        if k != self.alive_first or k not in self.best_by_k:
+        if not self.alive_first or k not in self.best_by_k:
             return done.total > known.lower_bound
-        alive, was_alive = self.is_alive(done.state), self.is_alive(self.best_by_k[k].state)
+        alive, was_alive = (
+            one.status is not Status.PRUNED and self.is_alive(one.state)
+            for one in (done, self.best_by_k[k])
+        )
         return (alive, done.total) > (was_alive, known.lower_bound)
 
     def is_alive(self, state: State) -> bool:
@@ -478,6 +481,7 @@ class Search:
         self.converge_alternatives()
         self._measure_rise()
         if score_candidates is not None:
+            self.alive_first = True
             try:
                 score_candidates(self)
             except (Stopped, KeyboardInterrupt):
@@ -552,13 +556,14 @@ class Search:
             start = draw_start(self.source, self.prior, self.max_factors + 1, rng, k, like)
             self.try_state(start, patient=True)
         path = self.fresh(self.rng, silent=False)
-        path.wanted = path.alive_first = k
+        path.wanted = k
         try:
             path._explore()
+            path.alive_first = True
             path._walk_to(k)
         finally:
             if k in path.best_by_k:
-                self.alive_first = k if path.is_alive(path.best_by_k[k].state) else None
+                self.alive_first = path.is_alive(path.best_by_k[k].state)
                 self.remember(path.best_by_k[k])
 
     def _walk_to(self, k: int) -> None:

@@ -61,7 +61,8 @@ class SearchSettings:
     redraw_within: float = 3.0
     """Evidences so close to the best are computed again with more draws."""
     furthest: int = 6
-    """Most factors above the K of the best bound that are scored by bridge sampling."""
+    """Factors above the K of the best bound up to which K are scored by bridge sampling though the
+    evidence does not rise."""
     hopeless_below: float = 50.0
     """Fewer factors are not scored if their bound is so far below: it is tighter than the best."""
     score_misses: int = 2

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 from cuspfa._utils.sklearn_compat import Interval, StrOptions, check_parameters
 from cuspfa.data.protocols import DataSource
 from cuspfa.inference.variational.model_selection import (
+    evidence_rising,
     score_by_collapsed_bound,
     score_candidates,
     signal_left,
@@ -58,6 +59,8 @@ class VariationalFit(NamedTuple):
     """`max_factors`, or what None stands for, if the number of factors has come to it."""
     rise: float = math.nan
     """Nats that each of the last factors added, where more were not tried; else NaN."""
+    evidence_rising: float | None = None
+    """Nats that the last factor added to the evidence, if it was rising where the scoring ended."""
 
 
 class Variational(BaseEstimator):  # type: ignore[misc]
@@ -220,6 +223,7 @@ class Variational(BaseEstimator):  # type: ignore[misc]
             out_of_time,
             set_limit if reached else None,
             search.climb()[0] if found else math.nan,
+            evidence_rising(search) if found else None,
         )
 
 
