@@ -17,7 +17,7 @@ from cuspfa.data.in_memory import RotatedRows
 from cuspfa.errors import CuspWarning
 from cuspfa.inference.gibbs.chain import Model, begin, sweep
 from cuspfa.inference.gibbs.data_kernels import CompleteDataKernel
-from cuspfa.inference.gibbs.settings import default_prior
+from cuspfa.inference.gibbs.settings import gibbs_prior
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from oracles import gibbs as oracle
@@ -89,7 +89,7 @@ def flat() -> list[dict[str, Any]]:
     p, k = 50, 5
     y = datasets.simulate(5000, p, k, random_state=0).X
     gram = y.T @ y / 5000
-    prior = default_prior()
+    prior = gibbs_prior()
 
     def sweeps(n: int) -> Any:
         spike = prior.slab.automatic_spike(n, p)

@@ -47,7 +47,7 @@ def ranks(slab: str, scale_rotation_every: int, seed: int, broken: str | None) -
     return np.sum(found + ties[1:] < np.array(distribution.features(truth, y)) + ties[0], axis=0)
 
 
-def side_by_side(states: list[chain.State]) -> chain.State:
+def side_by_side(states: list[chain.GibbsState]) -> chain.GibbsState:
     """One state of many chains."""
     scales = [state.chains.scales for state in states]
     process = [state.columns for state in states]
@@ -56,7 +56,7 @@ def side_by_side(states: list[chain.State]) -> chain.State:
         parts = zip(*(one.hyperparameters for one in scales), strict=True)
         hyper = tuple(np.concatenate(part) for part in parts)
     active = np.concatenate([one.active for one in process])
-    return chain.State(
+    return chain.GibbsState(
         Chains(
             np.concatenate([state.chains.loadings for state in states], axis=1),
             np.concatenate([state.chains.noise for state in states], axis=1),
@@ -70,12 +70,12 @@ def side_by_side(states: list[chain.State]) -> chain.State:
     )
 
 
-def one_of(state: chain.State, b: int) -> chain.State:
+def one_of(state: chain.GibbsState, b: int) -> chain.GibbsState:
     """The state of one chain, as far as its features go."""
     part, process = slice(b, b + 1), state.columns
     scales = state.chains.scales._replace(variances=state.chains.scales.variances[part])
     chains = Chains(state.chains.loadings[:, part], state.chains.noise[:, part], scales)
-    return chain.State(
+    return chain.GibbsState(
         chains,
         labels.Columns(process.active[part], process.log_survivors[part], process.terms[part]),
     )

@@ -121,7 +121,7 @@ def test_sparse_rows_give_the_same_and_are_not_made_dense_as_a_whole(monkeypatch
     for kind in (sparse.csr_array, sparse.csc_array, sparse.coo_array, sparse.csr_matrix):
         new = kind(rows)
         with monkeypatch.context() as patch:
-            patch.setattr(in_memory, "BLOCK", 7 * 40)
+            patch.setattr(in_memory, "ROW_BLOCK_SIZE", 7 * 40)
             patch.setattr(sparse.csr_array, "toarray", _small_only(sparse.csr_array.toarray, 7))
             patch.setattr(sparse.csr_matrix, "toarray", _small_only(sparse.csr_matrix.toarray, 7))
             assert_allclose(model.score_samples(new), expected[0], rtol=1e-7)
@@ -239,7 +239,7 @@ def test_moments_give_a_model_for_rows():
 
 def test_rows_in_blocks_are_rows_at_once(monkeypatch):
     whole = MODEL.score_samples(NEW), MODEL.transform(NEW)
-    monkeypatch.setattr(in_memory, "BLOCK", 50)
+    monkeypatch.setattr(in_memory, "ROW_BLOCK_SIZE", 50)
     assert_allclose(MODEL.score_samples(NEW), whole[0])
     assert_allclose(MODEL.transform(NEW), whole[1])
 

@@ -9,7 +9,7 @@ from scipy import stats
 from cuspfa import CuspPrior, GaussianSlab, InverseGammaSlab, datasets
 from cuspfa.data.in_memory import GramMatrix, RotatedRows, RowMatrix
 from cuspfa.inference import kernels as module
-from cuspfa.inference.kernels import Chains, Scales, sweep
+from cuspfa.inference.kernels import Chains, Scales, sweep_complete
 
 PRIOR = CuspPrior(noise_shape=4.0, noise_rate=2.0)
 SLABS = {
@@ -69,7 +69,7 @@ def one_step(slab, n, p, k, steps=2, seed=0):
             continue
         data = RotatedRows(y.T @ y, None, n) if n >= p else RowMatrix(y, n).statistics()
         for _ in range(steps):
-            chains = sweep(chains, data, slab, PRIOR, rng)
+            chains = sweep_complete(chains, data, slab, PRIOR, rng)
         after.append(features(chains, y))
     pairs = zip(np.array(before).T, np.array(after).T, strict=True)
     return min(stats.ks_2samp(one, other).pvalue for one, other in pairs)

@@ -8,7 +8,7 @@ from scipy import stats
 from cuspfa import CuspFactorAnalysis, CuspPrior, InverseGammaSlab, datasets
 from cuspfa.inference.kernels import Chains, Scales
 from cuspfa.missing import kernels as module
-from cuspfa.missing.kernels import FilledChains, RowsInMemory, draw_scores, sweep_filled
+from cuspfa.missing.kernels import FilledChains, RowsInMemory, draw_observed_scores, sweep_filled
 from cuspfa.missing.patterns import IncompleteRows
 
 PRIOR = CuspPrior(noise_shape=4.0, noise_rate=2.0)
@@ -82,7 +82,7 @@ def test_scores_given_what_is_observed():
     y = rng.normal(size=(3, 4))
     seen = np.array([[True] * 4, [False] * 4, [True, False, True, False]])
     data = IncompleteRows(np.where(seen, y, 0.0), seen)
-    drawn = np.array([draw_scores(data, loadings, noise, mean, rng) for _ in range(8_000)])
+    drawn = np.array([draw_observed_scores(data, loadings, noise, mean, rng) for _ in range(8_000)])
     place = np.argsort(data.order)
     for i in range(3):
         o = seen[i]

@@ -71,7 +71,7 @@ def test_em_and_likelihood_ratio(missing: float, monkeypatch: pytest.MonkeyPatch
     start = (np.full(5, 0.1), np.eye(5) + 0.2)
     known = em_by_rows(rows, *start, 6)
     data = incomplete_rows(rows)
-    monkeypatch.setattr(module, "CLOSE", 0.0)
+    monkeypatch.setattr(module, "EM_TOLERANCE", 0.0)
     found = module._maximised(data.rotated(), module._Normal(*start), 6)
     assert_allclose(found.mean, known[0], atol=1e-10)
     assert_allclose(found.covariance, known[1], atol=1e-10)

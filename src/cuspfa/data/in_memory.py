@@ -14,7 +14,7 @@ from cuspfa._typing import Array
 from cuspfa._utils.linalg import rotated_rows, symmetric_root
 from cuspfa.inference.kernels import Statistics
 
-BLOCK = 1 << 21
+ROW_BLOCK_SIZE = 1 << 21
 """Numbers in a block of rows: 16 MB, so that a block is a small part of any data worth it."""
 
 
@@ -24,14 +24,14 @@ def row_blocks(rows: Any) -> Iterator[Array]:
     The order of a sum decides its last bits: the same numbers, as a frame or as an array, are to
     give the same bits.
     """
-    size = max(1, BLOCK // max(rows.shape[1], 1))
+    size = max(1, ROW_BLOCK_SIZE // max(rows.shape[1], 1))
     for first in range(0, rows.shape[0], size):
         block = rows[first : first + size]
         dense = block.toarray() if issparse(block) else block
         yield np.asarray(dense, dtype=float, order="C")
 
 
-KEPT = 4_000_000
+LARGEST_KEPT_DATA = 4_000_000
 """Numbers of a matrix that a posterior may keep: 32 MB. Above, exact sweeps would take minutes."""
 
 
@@ -85,7 +85,7 @@ class GramMatrix:
         cross = self.gram @ w
         return cross, w.T @ cross
 
-    def statistics(self, largest: int | None = KEPT) -> Statistics | None:
+    def statistics(self, largest: int | None = LARGEST_KEPT_DATA) -> Statistics | None:
         """The Gram matrix."""
         small = largest is None or self.gram.size <= largest
         return RotatedRows(self.gram, None, self.n) if small else None
@@ -108,7 +108,7 @@ class RowMatrix:
         scores = self.rows @ w
         return self.rows.T @ scores, scores.T @ scores
 
-    def statistics(self, largest: int | None = KEPT) -> Statistics | None:
+    def statistics(self, largest: int | None = LARGEST_KEPT_DATA) -> Statistics | None:
         """The rows, rotated so that nothing is left of which row was which."""
         if largest is not None and self.rows.size > largest:
             return None
@@ -139,6 +139,6 @@ class SparseMatrix:
         cross = self.rows.T @ scores - np.outer(self.center, scores.sum(axis=0))
         return cross / self.scale[:, None], scores.T @ scores
 
-    def statistics(self, largest: int | None = KEPT) -> Statistics | None:
+    def statistics(self, largest: int | None = LARGEST_KEPT_DATA) -> Statistics | None:
         """None: they would be dense."""
         return None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from cuspfa._typing import Array
-from cuspfa.data.in_memory import KEPT
+from cuspfa.data.in_memory import LARGEST_KEPT_DATA
 from cuspfa.inference.kernels import Statistics
 from cuspfa.inference.updates import KnownScores, LoadingsDistribution, ScoreMoments
 from cuspfa.model.likelihoods.gaussian import marginal_log_likelihood
@@ -149,7 +149,7 @@ class CompleteSource:
         """Of the product with the matrix."""
         return self.p * min(self.p, self.n) * (k + 1)
 
-    def statistics(self, largest: int | None = KEPT) -> Statistics | None:
+    def statistics(self, largest: int | None = LARGEST_KEPT_DATA) -> Statistics | None:
         """Those of the matrix."""
         return self._matrix.statistics(largest)
 

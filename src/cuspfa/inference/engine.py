@@ -13,8 +13,7 @@ from sklearn.base import clone
 from cuspfa._utils.threads import one_blas_thread
 from cuspfa.data.complete import Prepared
 from cuspfa.inference.gibbs import result as sampled
-from cuspfa.inference.gibbs.settings import Gibbs, GibbsStart
-from cuspfa.inference.gibbs.settings import default_prior as gibbs_prior
+from cuspfa.inference.gibbs.settings import Gibbs, GibbsStart, gibbs_prior
 from cuspfa.inference.variational import result as variational
 from cuspfa.inference.variational.settings import Variational
 from cuspfa.model.prior import CuspPrior

@@ -95,7 +95,7 @@ def begin_at(
     return Chains(drawn, variances, first_scales(squared_norms(gram(drawn)), slab, p, rng))
 
 
-def sweep(
+def sweep_complete(
     chains: Chains, data: Statistics, slab: Slab, prior: CuspPrior, rng: np.random.Generator
 ) -> Chains:
     """One draw of everything, each block given the others."""

@@ -70,7 +70,7 @@ class FilledChains(NamedTuple):
     """(p, B) of the columns, on the scale of the rows."""
 
 
-def draw_scores(
+def draw_observed_scores(
     data: IncompleteRows, loadings: Array, noise: Array, mean: Array, rng: np.random.Generator
 ) -> Array:
     """η_i | observed entries of row i, (n, K), in the order of the sorted rows.
@@ -102,7 +102,7 @@ def fill(
     filled = np.empty((loadings.shape[1], len(row)))
     for b, values in enumerate(filled):
         own, variance, level = loadings[:, b], noise[:, b], mean[:, b]
-        scores = draw_scores(data, own, variance, level, rng)
+        scores = draw_observed_scores(data, own, variance, level, rng)
         values[:] = level[column] + np.sum(own[column] * scores[row], axis=1)
         values += np.sqrt(variance[column]) * rng.standard_normal(len(column))
     return filled

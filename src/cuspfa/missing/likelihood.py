@@ -14,7 +14,7 @@ import numpy as np
 from cuspfa._typing import Array, Indices
 from cuspfa.missing.patterns import IncompleteRows, packed_inverses, times, upper_half
 
-WIDEST, MOST = 500, 10
+FEW_MISSING_COLUMNS, FEW_MISSING_VALUES = 500, 10
 """Columns, and missing values of a row on average (by cubes), up to which this is worth it."""
 
 
@@ -43,7 +43,7 @@ class FewMissing:
         self.observed = data.counts
         self.gram = data.rows.T @ data.rows
         self.there = np.repeat(data.patterns, np.diff(data.starts), axis=0)
-        self.groups = _groups(data)
+        self.groups = _pattern_groups(data)
         self.wide = data.rows.shape[1] + max((len(one.missing) for one in self.groups), default=0)
         """Columns with those that make patterns alike."""
 
@@ -51,7 +51,10 @@ class FewMissing:
     def of(cls, data: IncompleteRows) -> FewMissing | None:
         """None where missing values are many."""
         missing = np.sum(~data.patterns, axis=1)
-        worth_it = data.rows.shape[1] <= WIDEST and np.mean(missing**3.0) <= MOST**3
+        worth_it = (
+            data.rows.shape[1] <= FEW_MISSING_COLUMNS
+            and np.mean(missing**3.0) <= FEW_MISSING_VALUES**3
+        )
         return cls(data) if worth_it else None
 
     def work(self, k: int) -> float:
@@ -144,7 +147,7 @@ class _Filled(NamedTuple):
     """(p, p) Σ_i of the holes' covariances, in their places."""
 
 
-def _groups(data: IncompleteRows) -> list[Group]:
+def _pattern_groups(data: IncompleteRows) -> list[Group]:
     counts, p = np.sum(~data.patterns, axis=1), data.rows.shape[1]
     of_row = np.repeat(np.arange(len(counts)), np.diff(data.starts))
     widths = np.where(counts > 0, WIDTHS[np.searchsorted(WIDTHS, counts)], 0)

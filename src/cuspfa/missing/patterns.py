@@ -16,13 +16,13 @@ import numpy as np
 
 from cuspfa._typing import Array, BoolArray, Indices
 
-BLOCK = 1 << 19
+PATTERN_BLOCK_SIZE = 1 << 19
 """Numbers of a block of rows, or of its K×K matrices: 4 MB."""
-FEW = 50
+FEW_MATRICES = 50
 """Matrices that are not worth a sweep of their own."""
 
 
-class Block(NamedTuple):
+class PatternBlock(NamedTuple):
     """Some patterns, and all rows that have them."""
 
     rows: Array
@@ -103,17 +103,17 @@ class IncompleteRows:
         result.starts = np.concatenate([[0], np.cumsum([len(part) for part in rows])])
         return result
 
-    def blocks(self, k: int) -> Iterator[Block]:
+    def blocks(self, k: int) -> Iterator[PatternBlock]:
         """As many rows at a time as are worth it for K×K matrices beside them."""
         p = self.rows.shape[1]
-        most = max(1, BLOCK // max(p, (k + 1) ** 2))
+        most = max(1, PATTERN_BLOCK_SIZE // max(p, (k + 1) ** 2))
         begin = 0
         while begin < len(self.sizes):
             last = int(np.searchsorted(self.starts, self.starts[begin] + most, side="right")) - 1
             last = max(last, begin + 1)
             first = self.starts[begin : last + 1]
             chosen = slice(first[0], first[-1])
-            yield Block(
+            yield PatternBlock(
                 self.rows[chosen],
                 self.ones[chosen],
                 self.patterns[begin:last].astype(float),
@@ -155,7 +155,7 @@ def packed_inverses(a: Array, k: int) -> tuple[Array, Array]:
     Sweeps over the pivots, all matrices together: LAPACK takes three times as long for many small
     ones, but less for a few.
     """
-    if a.shape[1] < FEW:
+    if a.shape[1] < FEW_MATRICES:
         matrices = unpacked(a.T, k)
         a[...] = packed(np.asarray(np.linalg.inv(matrices), dtype=float)).T
         return a, np.asarray(np.linalg.slogdet(matrices)[1], dtype=float)

@@ -13,16 +13,17 @@ from typing import NamedTuple
 import numpy as np
 
 from cuspfa._typing import Array, BoolArray, Indices
-from cuspfa.missing.kernels import draw_scores
-from cuspfa.missing.patterns import Block, IncompleteRows, packed, score_covariances
+from cuspfa.missing.kernels import draw_observed_scores
+from cuspfa.missing.patterns import IncompleteRows, PatternBlock, packed, score_covariances
+from cuspfa.model.slabs import LOG_2PI
 from cuspfa.posterior.draws import Draws
-from cuspfa.posterior.predictive import LOG_2PI, MarginalGaussian, check_scores
+from cuspfa.posterior.predictive import MarginalGaussian, check_scores
 
 
 class _Part(NamedTuple):
     """Rows of some patterns, and their scores given what they show."""
 
-    block: Block
+    block: PatternBlock
     at: Indices
     """(r,) which rows these are."""
     scores: Array
@@ -111,7 +112,9 @@ class ObservedRows:
         place = np.empty(len(self.given), dtype=np.intp)
         place[self.data.order] = np.arange(len(place))
         for loadings, noise, mean in zip(draws.loadings, draws.noise_variance, means, strict=True):
-            scores = draw_scores(self.data, loadings, noise, mean - self.distribution.mean, rng)
+            scores = draw_observed_scores(
+                self.data, loadings, noise, mean - self.distribution.mean, rng
+            )
             filled = self.given.copy()
             values = mean[column] + np.sum(loadings[column] * scores[place[row]], axis=1)
             filled[row, column] = values + np.sqrt(noise[column]) * rng.standard_normal(len(row))

@@ -16,14 +16,14 @@ from typing import NamedTuple
 import numpy as np
 
 from cuspfa._typing import Array
-from cuspfa.missing.patterns import Block, IncompleteRows
+from cuspfa.missing.patterns import IncompleteRows, PatternBlock
 
-FEWEST_STEPS, MOST_STEPS, CLOSE = 8, 20, 5e-4
+FEWEST_STEPS, MOST_STEPS, EM_TOLERANCE = 8, 20, 5e-4
 """Steps of EM, and the change of a correlation at which they end."""
-MOST_WORK, WORK = 4e9, 4e8
+MOST_EM_WORK, EM_WORK = 4e9, 4e8
 """Multiplications of the fewest steps beyond which nothing is said, and those of all that are
 taken where there is room for more; each pattern takes a matrix of its own."""
-PAIRS, MOST_REPLICATES = 600, 8
+REPLICATED_CORRELATIONS, MOST_REPLICATES = 600, 8
 """Correlations of replicated data in all, for an error of a few per cent, and data sets at most."""
 
 
@@ -57,7 +57,7 @@ class _Normal(NamedTuple):
 
 def too_long(data: IncompleteRows, steps: int = FEWEST_STEPS) -> bool:
     """Would covariances without a model take long?"""
-    return len(data.patterns) * float(data.rows.shape[1]) ** 3 * steps > MOST_WORK
+    return len(data.patterns) * float(data.rows.shape[1]) ** 3 * steps > MOST_EM_WORK
 
 
 def unrestricted(data: IncompleteRows, mean: Array, covariance: Array) -> Unrestricted | None:
@@ -71,9 +71,9 @@ def unrestricted(data: IncompleteRows, mean: Array, covariance: Array) -> Unrest
     if too_long(data) or data.n <= p or p < 2 or alone:
         return None
     pairs = p * (p - 1) // 2
-    replicates = min(math.ceil(PAIRS / pairs), MOST_REPLICATES)
+    replicates = min(math.ceil(REPLICATED_CORRELATIONS / pairs), MOST_REPLICATES)
     each = len(data.patterns) * float(p) ** 3 * (1 + replicates)
-    steps = int(np.clip(WORK / each, FEWEST_STEPS, MOST_STEPS))
+    steps = int(np.clip(EM_WORK / each, FEWEST_STEPS, MOST_STEPS))
     model = _Normal(mean, covariance)
     try:
         found = _maximised(data.rotated(), model, steps)
@@ -122,7 +122,7 @@ def _maximised(data: IncompleteRows, distribution: _Normal, steps: int) -> _Norm
         after = sums / n
         found = products / n - np.outer(after, after)
         before, distribution = distribution, _Normal(after, (found + found.T) / 2)
-        if np.max(np.abs(distribution.correlation - before.correlation)) < CLOSE:
+        if np.max(np.abs(distribution.correlation - before.correlation)) < EM_TOLERANCE:
             break
     return distribution
 
@@ -149,7 +149,7 @@ def _deviance(data: IncompleteRows, distribution: _Normal) -> float:
     return value
 
 
-def _covariances(data: IncompleteRows, covariance: Array) -> Iterator[tuple[Block, Array]]:
+def _covariances(data: IncompleteRows, covariance: Array) -> Iterator[tuple[PatternBlock, Array]]:
     """By blocks: (u, p, p) of what patterns show, with ones on the diagonal where nothing is."""
     p = len(covariance)
     for block in data.blocks(p):

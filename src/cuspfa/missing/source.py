@@ -22,8 +22,8 @@ from cuspfa.inference.kernels import Statistics
 from cuspfa.inference.updates import LoadingsDistribution
 from cuspfa.missing.likelihood import FewMissing
 from cuspfa.missing.patterns import (
-    Block,
     IncompleteRows,
+    PatternBlock,
     packed,
     packed_covariances,
     times,
@@ -101,7 +101,7 @@ class MissingDataSource:
 
     def _each(
         self, signal: Array, weights: Array, pull: Array | None = None
-    ) -> Iterator[tuple[Block, Array, Array, Array, Array]]:
+    ) -> Iterator[tuple[PatternBlock, Array, Array, Array, Array]]:
         """By blocks: Σ_j τ_j y_ij λ_j and the scores' means m_i, (K, r), and V, log|V| of patterns.
 
         V is packed, (K(K+1)/2, u).

@@ -324,7 +324,7 @@ def converge_labels(
     x = expected_log_weights(sticks)
     here = sweep(x)
     for _ in range(10_000):
-        if np.max(np.abs(here[3] - x), initial=0.0) < CONVERGED_WITHIN:
+        if np.max(np.abs(here[3] - x), initial=0.0) < LABELS_TOLERANCE:
             break
         x, first = here[3], sweep(here[3])
         second = sweep(first[3])
@@ -341,7 +341,7 @@ def converge_labels(
     return here[1], here[2]
 
 
-CONVERGED_WITHIN = 1e-7
+LABELS_TOLERANCE = 1e-7
 """Labels and sticks count as settled when no E[log ω] moves by more than this in a sweep."""
 
 

@@ -20,8 +20,7 @@ from scipy.sparse import issparse
 from cuspfa._typing import Array, Indices
 from cuspfa.data.in_memory import row_blocks
 from cuspfa.errors import DataError
-
-LOG_2PI = float(np.log(2 * np.pi))
+from cuspfa.model.slabs import LOG_2PI
 
 
 class MarginalGaussian:

@@ -19,7 +19,7 @@ from cuspfa.inference.kernels import (
     flip,
     scale_rotation_move,
     squared_norms,
-    sweep,
+    sweep_complete,
 )
 from cuspfa.inference.updates import LoadingsDistribution
 from cuspfa.missing.kernels import RowsInMemory, begin_filled, sweep_filled
@@ -346,7 +346,7 @@ class VariationalPosterior(Posterior):
                 self.loadings_distribution, self.noise_distribution, self.slab, size, rng
             )
             for _ in range(sweeps):
-                chains = sweep(chains, self.statistics, self.slab, self.prior, rng)
+                chains = sweep_complete(chains, self.statistics, self.slab, self.prior, rng)
             np.multiply(flip(chains.loadings), self.scale[:, None], out=draws.loadings[part])
             np.multiply(chains.noise.T, self.scale**2, out=draws.noise_variance[part])
 

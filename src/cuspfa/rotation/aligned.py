@@ -12,7 +12,7 @@ from cuspfa._typing import Array, BoolArray, Indices, RandomState
 from cuspfa._utils.arguments import generator, one_of, whole
 from cuspfa.data.names import check_same_width
 from cuspfa.data.validate import check_columns, check_rows
-from cuspfa.missing.kernels import draw_scores
+from cuspfa.missing.kernels import draw_observed_scores
 from cuspfa.missing.patterns import IncompleteRows
 from cuspfa.posterior.draws import Draws, check_draws
 from cuspfa.posterior.quantiles import sorted_quantiles, tails
@@ -237,7 +237,9 @@ class AlignedDraws:
         if not seen.all():
             data = IncompleteRows(np.where(seen, centred, 0.0), seen)
             drawn = np.empty((len(rows), loadings.shape[1]))
-            drawn[data.order] = draw_scores(data, loadings, noise, np.zeros(len(noise)), rng)
+            drawn[data.order] = draw_observed_scores(
+                data, loadings, noise, np.zeros(len(noise)), rng
+            )
             return np.asarray(drawn @ self.axes[number])
         inner = _precision(self.draws, number)
         root = np.linalg.inv(np.linalg.cholesky(np.eye(len(inner)) + inner))

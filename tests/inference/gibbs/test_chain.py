@@ -12,7 +12,7 @@ from scipy import stats
 from cuspfa import CuspPrior, GaussianSlab, InverseGammaSlab
 from cuspfa.data.in_memory import RotatedRows, RowMatrix
 from cuspfa.inference.gibbs import chain, data_kernels, labels
-from cuspfa.inference.gibbs.chain import Model, State, sweep
+from cuspfa.inference.gibbs.chain import GibbsState, Model, sweep
 from cuspfa.inference.gibbs.data_kernels import CompleteDataKernel, data_kernel
 from cuspfa.inference.gibbs.labels import Columns
 from cuspfa.inference.kernels import Chains, Scales
@@ -63,7 +63,7 @@ def from_prior(slab, p, rng):
     log_s = log_s[None, :]
     hyper = None if a is None else (np.array([a]), np.array([b]))
     process = Columns(active, log_s, np.array([H]))
-    return State(Chains(loadings, noise, Scales(theta, hyper, active)), process)
+    return GibbsState(Chains(loadings, noise, Scales(theta, hyper, active)), process)
 
 
 def rows_given(state, n, rng):

@@ -17,7 +17,7 @@ import numpy as np
 
 from cuspfa._typing import Array
 from cuspfa._utils.optional import needed
-from cuspfa.data.in_memory import KEPT, RowMatrix
+from cuspfa.data.in_memory import LARGEST_KEPT_DATA, RowMatrix
 from cuspfa.data.moments import Moments
 from cuspfa.data.names import text_names
 from cuspfa.data.out_of_core.block import Block, as_kind
@@ -262,7 +262,7 @@ class DistributedColumns:
         scores, *cross = self.client.gather([parts[0], *crossed])
         return np.concatenate(cross), scores.T @ scores
 
-    def statistics(self, largest: int | None = KEPT) -> Statistics | None:
+    def statistics(self, largest: int | None = LARGEST_KEPT_DATA) -> Statistics | None:
         """Those of the rows, where they are few."""
         if largest is not None and self.size * len(self.sum_of_squares) > largest:
             return None

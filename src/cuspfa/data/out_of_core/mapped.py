@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from cuspfa._typing import Array
-from cuspfa.data.in_memory import KEPT, RowMatrix
+from cuspfa.data.in_memory import LARGEST_KEPT_DATA, RowMatrix
 from cuspfa.data.out_of_core.block import Block, as_kind
 from cuspfa.inference.kernels import Statistics
 
@@ -152,7 +152,7 @@ class MappedMatrix:
         spread = np.sqrt(self.sum_of_squares / self.n) * self.scale
         return bool(np.any(np.abs(self.center) > FAR * spread))
 
-    def statistics(self, largest: int | None = KEPT) -> Statistics | None:
+    def statistics(self, largest: int | None = LARGEST_KEPT_DATA) -> Statistics | None:
         """Those of the rows, where they are few."""
         n, p = self.thing.shape
         if largest is not None and n * p > largest:

@@ -13,7 +13,7 @@ import numpy as np
 from cuspfa._typing import Array, BoolArray
 from cuspfa._utils.arguments import must_be, one_of, whole
 from cuspfa._utils.warn import warn
-from cuspfa.data.in_memory import BLOCK
+from cuspfa.data.in_memory import ROW_BLOCK_SIZE
 from cuspfa.data.moments import Moments
 from cuspfa.data.names import column_label
 from cuspfa.data.out_of_core.block import Block
@@ -285,7 +285,7 @@ def _block_rows(given: int | None, p: int, allowed: int | None) -> int:
     if given is not None:
         return whole("batch_rows", given, 1)
     p = max(p, 1)  # that there are no columns is said elsewhere
-    rows = max(BLOCK // p, MIN_ROWS)
+    rows = max(ROW_BLOCK_SIZE // p, MIN_ROWS)
     return rows if allowed is None else max(1, min(rows, allowed // (4 * BLOCKS_HELD * 8 * p)))
 
 

@@ -54,7 +54,7 @@ class Model(NamedTuple):
     """Sweeps between scale-rotation moves; 0: none."""
 
 
-class State(NamedTuple):
+class GibbsState(NamedTuple):
     """B chains; `columns` is None where the number of factors is given."""
 
     chains: Chains
@@ -63,7 +63,7 @@ class State(NamedTuple):
     """(p, B) of the columns, where values are missing."""
 
 
-def sweep(state: State, at: int, model: Model, rng: np.random.Generator) -> State:
+def sweep(state: GibbsState, at: int, model: Model, rng: np.random.Generator) -> GibbsState:
     """The state after sweep number `at` (from 1 on)."""
     chains, columns, mean = state
     moved = NOTHING
@@ -78,7 +78,7 @@ def sweep(state: State, at: int, model: Model, rng: np.random.Generator) -> Stat
     p, slab = len(chains.noise), model.prior.slab
     if columns is None:
         scales = draw_scales(squared_norm, chains.scales, slab, p, rng)
-        return State(chains._replace(scales=scales), None, mean)
+        return GibbsState(chains._replace(scales=scales), None, mean)
     odds = log_odds(squared_norm, chains.scales, model.prior, model.spike, p)
     active, counts = draw_labels(odds, columns, rng)
     log_s = draw_sticks(counts, active.shape[1], model.prior, rng)
@@ -89,7 +89,7 @@ def sweep(state: State, at: int, model: Model, rng: np.random.Generator) -> Stat
         rate = math.exp(min(model.adapt_rate[0] + model.adapt_rate[1] * at, 0.0))
         chosen = rng.random(len(active)) < rate
         chains, columns = adapt(chains, columns, chosen, model.spike, model.most, model.prior, rng)
-    return State(chains, columns, mean)
+    return GibbsState(chains, columns, mean)
 
 
 def with_labels(scales: Scales, columns: Columns, model: Model) -> Scales:
@@ -107,7 +107,7 @@ def begin(
     model: Model,
     rng: np.random.Generator,
     location: Array | None = None,
-) -> State:
+) -> GibbsState:
     """A state from loadings (p, B, H), noise (p, B) and the active columns (B, H).
 
     `active` None means that the number of factors is given, and all columns are. `location` (p,)
@@ -124,10 +124,10 @@ def begin(
         scales = with_labels(scales, columns, model)
     scales = draw_scales(squared_norm, scales, slab, p, rng, steps=10 * HYPER_STEPS)
     mean = model.data.start_mean(size, location)
-    return State(Chains(loadings, noise, scales), columns, mean)
+    return GibbsState(Chains(loadings, noise, scales), columns, mean)
 
 
-class Plan(NamedTuple):
+class SweepPlan(NamedTuple):
     """How many sweeps, and which of them are kept."""
 
     n_draws: int
@@ -170,16 +170,18 @@ class GibbsProgress(NamedTuple):
     """First chain of those that move now, and the first behind them."""
 
 
-Callback = Callable[[GibbsProgress], object]
+GibbsCallback = Callable[[GibbsProgress], object]
 
 
 class Checkpoints(Protocol):
     """Where chains are written as they go."""
 
-    def found(self) -> tuple[State, int, dict[str, Any]] | None:
+    def found(self) -> tuple[GibbsState, int, dict[str, Any]] | None:
         """The last state, its sweep and the generator's state; None at the beginning."""
 
-    def write(self, kept: Kept | None, state: State, at: int, generator: dict[str, Any]) -> None:
+    def write(
+        self, kept: Kept | None, state: GibbsState, at: int, generator: dict[str, Any]
+    ) -> None:
         """New draws, and the state after sweep `at`."""
 
     def all_kept(self) -> list[Kept]:
@@ -190,15 +192,15 @@ CHECKPOINT = 250
 """Sweeps between checkpoints."""
 
 
-def run(
-    state: State,
-    plan: Plan,
+def run_chains(
+    state: GibbsState,
+    plan: SweepPlan,
     model: Model,
     rng: np.random.Generator,
     *,
     chains: tuple[int, int],
     seconds: float | None = None,
-    callback: Callback | None = None,
+    callback: GibbsCallback | None = None,
     checkpoints: Checkpoints | None = None,
     caller: int | None = None,
 ) -> tuple[list[Kept], int, bool]:
@@ -224,7 +226,7 @@ def run(
             if plan.keeps(at):
                 drawn.append(_draw_of(state, model.data))
             if at % CHECKPOINT == 0 or at == plan.sweeps:
-                new = [together(drawn)] if drawn else []
+                new = [join_draws(drawn)] if drawn else []
                 if checkpoints is not None:
                     last_state = rng.bit_generator.state
                     checkpoints.write(new[0] if new else None, state, at, dict(last_state))
@@ -235,16 +237,16 @@ def run(
         interrupted = True
     if not kept and not drawn:
         drawn.append(_draw_of(state, model.data))
-    return kept + ([together(drawn)] if drawn else []), at, interrupted
+    return kept + ([join_draws(drawn)] if drawn else []), at, interrupted
 
 
-def _mean_active(state: State) -> float:
+def _mean_active(state: GibbsState) -> float:
     if state.columns is None:
         return float(state.chains.loadings.shape[2])
     return float(state.columns.active.sum(axis=1).mean())
 
 
-def _draw_of(state: State, data: DataKernel) -> Kept:
+def _draw_of(state: GibbsState, data: DataKernel) -> Kept:
     chains, columns, mean = state
     loadings = np.ascontiguousarray(flip(chains.loadings))
     size, _, width = loadings.shape
@@ -255,7 +257,7 @@ def _draw_of(state: State, data: DataKernel) -> Kept:
     return Kept(loadings[None], noise[None], active[None], found[None], means)
 
 
-def together(parts: list[Kept], axis: int = 0) -> Kept:
+def join_draws(parts: list[Kept], axis: int = 0) -> Kept:
     """Draws one after the other (axis 0) or chains side by side (1), filled up with zeros."""
     width = max(part.active.shape[2] for part in parts)
 

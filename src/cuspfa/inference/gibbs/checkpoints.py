@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cuspfa.errors import FileError, InputError
-from cuspfa.inference.gibbs.chain import Kept, Model, State
+from cuspfa.inference.gibbs.chain import GibbsState, Kept, Model
 from cuspfa.inference.gibbs.labels import Columns
 from cuspfa.inference.kernels import Chains, Scales
 from cuspfa.io.atomic import replacing
@@ -29,7 +29,7 @@ from cuspfa.io.atomic import replacing
 if TYPE_CHECKING:
     from cuspfa.inference.gibbs.settings import Gibbs
 
-FORMAT, VERSION = "cuspfa-chains", 1
+CHECKPOINT_FORMAT, CHECKPOINT_VERSION = "cuspfa-chains", 1
 
 
 def settings_of(
@@ -90,13 +90,20 @@ class Store:
                     f"it. Got "
                     f"{str(self.folder)!r}, which holds other files."
                 )
-            write_json(head, {"format": FORMAT, "version": VERSION, "settings": settings})
+            write_json(
+                head,
+                {"format": CHECKPOINT_FORMAT, "version": CHECKPOINT_VERSION, "settings": settings},
+            )
             return
         content = read_json(head)
-        if content.get("format") != FORMAT or content.get("version") != VERSION:
+        if (
+            content.get("format") != CHECKPOINT_FORMAT
+            or content.get("version") != CHECKPOINT_VERSION
+        ):
             raise FileError(
                 f"{str(head)!r} is of format {content.get('format')!r}, version "
-                f"{content.get('version')!r}; this cuspfa reads {FORMAT!r}, version {VERSION}."
+                f"{content.get('version')!r}; this cuspfa reads {CHECKPOINT_FORMAT!r}, version "
+                f"{CHECKPOINT_VERSION}."
             )
         known = content.get("settings") or {}
         for name, value in settings.items():
@@ -137,7 +144,7 @@ class GroupFiles:
     def _file(self, what: str, number: int) -> Path:
         return self._folder / f"{self._name}-{what}-{number}.npz"
 
-    def found(self) -> tuple[State, int, dict[str, Any]] | None:
+    def found(self) -> tuple[GibbsState, int, dict[str, Any]] | None:
         """The last state, its sweep and the generator's state."""
         if not self._counts:
             return None
@@ -153,7 +160,9 @@ class GroupFiles:
         except (KeyError, TypeError, ValueError):
             raise _damaged(self._head, "it does not say where the chains are") from None
 
-    def write(self, kept: Kept | None, state: State, at: int, generator: dict[str, Any]) -> None:
+    def write(
+        self, kept: Kept | None, state: GibbsState, at: int, generator: dict[str, Any]
+    ) -> None:
         """New draws, the state, and then the word that they are there."""
         number = len(self._counts)
         if kept is not None:
@@ -161,7 +170,12 @@ class GroupFiles:
             _write_arrays(self._file("draws", number), named)
         _write_arrays(self._file("state", number), _state_out(state))
         counts = [*self._counts, 0 if kept is None else len(kept.noise)]
-        content = {"version": VERSION, "draws": counts, "sweep": at, "generator": generator}
+        content = {
+            "version": CHECKPOINT_VERSION,
+            "draws": counts,
+            "sweep": at,
+            "generator": generator,
+        }
         write_json(self._head, content)
         self._file("state", number - 1).unlink(missing_ok=True)
         self._counts = counts
@@ -187,7 +201,7 @@ class GroupFiles:
         return kept
 
 
-def _state_out(state: State) -> dict[str, Any]:
+def _state_out(state: GibbsState) -> dict[str, Any]:
     chains, columns, mean = state
     arrays: dict[str, Any] = {"loadings": chains.loadings, "noise": chains.noise}
     if mean is not None:
@@ -205,7 +219,7 @@ def _state_out(state: State) -> dict[str, Any]:
     return arrays
 
 
-def _state_in(arrays: dict[str, Any]) -> State:
+def _state_in(arrays: dict[str, Any]) -> GibbsState:
     hyper = None
     if "n_hyperparameters" in arrays:
         number = int(arrays["n_hyperparameters"])
@@ -214,7 +228,9 @@ def _state_in(arrays: dict[str, Any]) -> State:
     columns = None
     if "columns_active" in arrays:
         columns = Columns(*(arrays[f"columns_{key}"] for key in Columns._fields))
-    return State(Chains(arrays["loadings"], arrays["noise"], scales), columns, arrays.get("mean"))
+    return GibbsState(
+        Chains(arrays["loadings"], arrays["noise"], scales), columns, arrays.get("mean")
+    )
 
 
 def _write_arrays(path: Path, arrays: dict[str, Any]) -> None:

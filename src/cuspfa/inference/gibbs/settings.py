@@ -16,7 +16,16 @@ from cuspfa._utils.arguments import is_fresh, must_be
 from cuspfa._utils.sklearn_compat import Interval, StrOptions, check_parameters
 from cuspfa.data.protocols import DataSource
 from cuspfa.errors import DataError, InputError
-from cuspfa.inference.gibbs.chain import Callback, Kept, Model, Plan, State, begin, run, together
+from cuspfa.inference.gibbs.chain import (
+    GibbsCallback,
+    GibbsState,
+    Kept,
+    Model,
+    SweepPlan,
+    begin,
+    join_draws,
+    run_chains,
+)
 from cuspfa.inference.gibbs.checkpoints import Store, settings_of
 from cuspfa.inference.gibbs.data_kernels import data_kernel
 from cuspfa.inference.kernels import flip
@@ -25,7 +34,7 @@ from cuspfa.model.likelihoods.gaussian import Noise
 from cuspfa.model.prior import CuspPrior
 from cuspfa.model.slabs import InverseGammaSlab
 
-TOGETHER = 40_000
+LARGEST_JOINT_DATA = 40_000
 """Numbers of the data up to which all chains move together in one process: there what a sweep costs
 is mostly Python's own time, and several chains cost little more than one."""
 
@@ -134,7 +143,7 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
         mean: str = "flat",
         max_time: float | None = None,
         checkpoint_dir: str | os.PathLike[str] | None = None,
-        callback: Callback | None = None,
+        callback: GibbsCallback | None = None,
     ) -> None:
         self.n_draws = n_draws
         self.n_chains = n_chains
@@ -182,7 +191,7 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
         model = self._model(source, prior)
         groups = _groups(self.n_chains, model.data.size)
         streams = rng.spawn(len(groups))
-        plan = Plan(self.n_draws, self.burn_in, self.thin)
+        plan = SweepPlan(self.n_draws, self.burn_in, self.thin)
         folder = None if self.checkpoint_dir is None else Store(Path(self.checkpoint_dir))
         if folder is not None:
             settings = settings_of(self, model, n_factors, streams)
@@ -207,15 +216,15 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
         if workers == 1:
             done = []
             for job in jobs:
-                done.append(run(**job, callback=self.callback))
+                done.append(run_chains(**job, callback=self.callback))
                 if done[-1][2]:
                     break
         else:
-            tasks = (delayed(run)(**job, caller=os.getpid()) for job in jobs)
+            tasks = (delayed(run_chains)(**job, caller=os.getpid()) for job in jobs)
             done = Parallel(n_jobs=workers)(tasks)
-        draws = [together(kept) for kept, _, _ in done]
+        draws = [join_draws(kept) for kept, _, _ in done]
         length = min(self.n_draws, *(len(part.noise) for part in draws))
-        kept = together([_first(part, length) for part in draws], axis=1)
+        kept = join_draws([_first(part, length) for part in draws], axis=1)
         sweeps = min(plan.sweeps, *(at for _, at, _ in done))
         interrupted = any(stopped for _, _, stopped in done)
         late = sweeps < plan.sweeps and not interrupted
@@ -257,7 +266,7 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
         n_factors: int | None,
         start: GibbsStart | None,
         rng: np.random.Generator,
-    ) -> State:
+    ) -> GibbsState:
         """Chains at draws from the start, or at random; spare columns are drawn from the spike."""
         variance = model.data.variances
         p = len(variance)
@@ -283,7 +292,7 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
         return begin(loadings, noise, active, model, rng, start.location)
 
 
-def default_prior() -> CuspPrior:
+def gibbs_prior() -> CuspPrior:
     """What `prior=None` means: a slab that learns each factor's scale, an automatic spike.
 
     The slab is not pooled: where a and b are learned too, a slab can become the better distribution
@@ -297,7 +306,7 @@ def _groups(n_chains: int, size: int) -> list[tuple[int, int]]:
 
     It depends on the data alone, so that the number of processes does not change the draws.
     """
-    step = n_chains if size <= TOGETHER else 1
+    step = n_chains if size <= LARGEST_JOINT_DATA else 1
     return [(first, min(first + step, n_chains)) for first in range(0, n_chains, step)]
 
 

@@ -21,7 +21,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, gammaln
 
 from cuspfa._typing import Array
-from cuspfa.inference.kernels import Statistics, begin_at, flip, gram, sweep
+from cuspfa.inference.kernels import Statistics, begin_at, flip, gram, sweep_complete
 from cuspfa.inference.variational.collapsed_bound import (
     Evidence,
     Widened,
@@ -39,7 +39,7 @@ from cuspfa.model.slabs import LOG_2PI, Slab
 
 WIDER, FLATTER = 1.3, 0.7
 """The proposal's loadings have so many times q's variance, its noise so many times q's shape."""
-SWEEPS, KEPT, BETWEEN = 8, 8, 2
+BURN_IN_SWEEPS, DRAWS_OF_A_CHAIN, SWEEPS_BETWEEN_DRAWS = 8, 8, 2
 """Sweeps of a chain before its first draw, draws that are kept of it, and sweeps between these."""
 NODES = 48
 """Of the integral over the angle of two columns; it is even, so that half of them do."""
@@ -52,10 +52,12 @@ def bridged_evidence(
     slab = state.slab.with_fixed_hyperparameters()
     proposal = _Proposal(state)
     above = _log_weights(proposal.draw(n_draws, rng), proposal, data, slab, prior)
-    chains = _draw_posterior(state, data, slab, prior, -(-n_draws // KEPT), rng)
+    chains = _draw_posterior(state, data, slab, prior, -(-n_draws // DRAWS_OF_A_CHAIN), rng)
     # All draws together: of a few at a time the calls would take longer than the numbers.
     loadings, noise = (np.concatenate(parts, axis=1) for parts in zip(*chains, strict=True))
-    below = _log_weights((loadings, noise), proposal, data, slab, prior).reshape(KEPT, -1).T
+    below = (
+        _log_weights((loadings, noise), proposal, data, slab, prior).reshape(DRAWS_OF_A_CHAIN, -1).T
+    )
     value, error = bennett(above, below)
     constant = prior.log_count_probability(state.n_factors)
     constant += state.slab.log_hyper_evidence(state.loadings.column_squared_norm, len(noise))
@@ -202,9 +204,9 @@ def _draw_posterior(
     size: int,
     rng: np.random.Generator,
 ) -> Iterator[tuple[Array, Array]]:
-    """`KEPT` draws of each of `size` chains that begin at q."""
+    """`DRAWS_OF_A_CHAIN` draws of each of `size` chains that begin at q."""
     chains = begin_at(state.loadings, state.noise, slab, size, rng)
-    for number in range(KEPT):
-        for _ in range(BETWEEN if number else SWEEPS):
-            chains = sweep(chains, data, slab, prior, rng)
+    for number in range(DRAWS_OF_A_CHAIN):
+        for _ in range(SWEEPS_BETWEEN_DRAWS if number else BURN_IN_SWEEPS):
+            chains = sweep_complete(chains, data, slab, prior, rng)
         yield chains.loadings, chains.noise

@@ -35,7 +35,7 @@ from cuspfa.model.likelihoods.gaussian import log_noise_ratio
 from cuspfa.model.prior import CuspPrior
 from cuspfa.model.slabs import LOG_2PI, Slab
 
-SHADOWS, ALIKE = 100, 0.3
+SURROGATE_PAIRS, SURROGATE_ERROR = 100, 0.3
 """Pairs of draws for a likeness of the data, and the error of its difference to them, in nats, that
 is small enough."""
 ROTATIONS = 100
@@ -76,11 +76,11 @@ def evidence(
         drawn = _Pair.draw(state, widened, prior, rng)
         values.append(drawn.value(source))
         shadows.append(0.0 if like is None else drawn.value(like))
-        if like is not None and number >= 2 and _error(values, shadows) < ALIKE:
+        if like is not None and number >= 2 and _error(values, shadows) < SURROGATE_ERROR:
             break
     average, error = float(np.mean(np.subtract(values, shadows))), _error(values, shadows)
     if like is not None:
-        more = [_Pair.draw(state, widened, prior, rng).value(like) for _ in range(SHADOWS)]
+        more = [_Pair.draw(state, widened, prior, rng).value(like) for _ in range(SURROGATE_PAIRS)]
         average += float(np.mean(shadows + more))
         error = float(np.hypot(error, _error(shadows + more)))
     value = average + constant + _orbit(state, widened)

@@ -8,7 +8,7 @@ import numpy as np
 
 from cuspfa._typing import Array, BoolArray
 from cuspfa.data.complete import Prepared
-from cuspfa.data.in_memory import KEPT
+from cuspfa.data.in_memory import LARGEST_KEPT_DATA
 from cuspfa.inference.variational.run import Status
 from cuspfa.inference.variational.settings import VariationalFit
 from cuspfa.inference.variational.steps import State
@@ -35,7 +35,7 @@ def posterior_of(
     counts = None
     if (rows := source.incomplete_rows) is not None:
         counts = rows.counts
-        if rows.rows.size <= KEPT:
+        if rows.rows.size <= LARGEST_KEPT_DATA:
             shared["rows"] = RowsInMemory(rows)
     alternatives = tuple(
         VariationalPosterior(**_distributions(state, counts), **shared, weight=weight)

@@ -19,13 +19,11 @@ from scipy.special import digamma, gammaln
 
 from cuspfa._typing import Array
 from cuspfa.model.prior import CuspPrior
+from cuspfa.model.slabs import LOG_2PI
 
 if TYPE_CHECKING:
     from cuspfa.inference.kernels import Statistics
     from cuspfa.inference.updates import LoadingsDistribution
-
-LOG_2PI = float(np.log(2 * np.pi))
-
 
 # --- q(σ²) ---
 
