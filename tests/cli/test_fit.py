@@ -549,7 +549,7 @@ def test_info(cuspfa, bfi, plain_csv):
     assert code == 0
     assert err == ""
     fits_80_columns(out)
-    assert out.startswith("cuspfa-fit version 3, written by cuspfa")
+    assert out.startswith("cuspfa-fit version 1, written by cuspfa")
     assert "correlations of the data" in " ".join(out.split())
     said = " ".join(out.split())
     assert "Values were missing in the data, and their rows are not in the file" in said
@@ -628,7 +628,7 @@ def test_holes_are_filled_as_the_model_fills_them(cuspfa):
     np.testing.assert_allclose(found, np.hstack([values, std]), rtol=1e-8, atol=1e-9)
     code, out, err = cuspfa("info", "fit.cusp")
     assert code == 0
-    assert out.startswith("cuspfa-fit version 3")
+    assert out.startswith("cuspfa-fit version 1")
 
 
 def test_drawn_tables_one_below_the_other(cuspfa):

@@ -213,7 +213,7 @@ def test_outlying_rows_are_named_by_their_place(rows: Any) -> None:
 
 def test_how_many_divides_what_there_is(rows: Any) -> None:
     with pytest.warns(CuspWarning, match="^30 rows"):
-        found = select_n_factors(with_empty(rows, 30), n_folds=2, n_splits=1)
+        found = select_n_factors(CuspFactorAnalysis(), with_empty(rows, 30), n_folds=2, n_splits=1)
     assert found.n_rows == ROWS
 
 

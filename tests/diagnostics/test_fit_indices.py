@@ -244,7 +244,7 @@ def poisson_mixture(statistic, df, noncentrality):
 
 @pytest.mark.parametrize("level", [0.9, 0.5])
 def test_the_interval_inverts_the_noncentral_law(level):
-    found = rmsea(COMPLETE, minres(COMPLETE, 6), 2800, 6, level=level)
+    found = rmsea(COMPLETE, minres(COMPLETE, 6), 2800, 6, prob=level)
     weight = 2800 - 1 - 55 / 6 - 4
     low, high = (end**2 * found.df * weight for end in (found.lower, found.upper))
     assert poisson_mixture(found.statistic, found.df, low) == pytest.approx((1 + level) / 2)
@@ -388,7 +388,7 @@ def test_determinacy_at_the_ends():
         (lambda: bartlett(np.eye(2), 2.5), "n must be a whole number"),
         (lambda: srmr(np.eye(2), np.eye(3)), "same variables. Got 2 and 3"),
         (lambda: rmsea(np.eye(3), np.eye(3), 50, 4), "n_factors must be at most the 3"),
-        (lambda: rmsea(np.eye(3), np.eye(3), 50, 1, level=1.0), "level must be between 0 and 1"),
+        (lambda: rmsea(np.eye(3), np.eye(3), 50, 1, prob=1.0), "prob must be between 0 and 1"),
         (lambda: omega_total(LOADINGS, SHARES[:3]), "noise_share must be 7 numbers"),
         (lambda: omega_total(LOADINGS, -SHARES), "noise_share must be 7 numbers not below zero"),
         (lambda: omega_total(LOADINGS, SHARES, keys=[1, 2]), "keys must be None or 1 or -1"),

@@ -20,7 +20,7 @@ TRUE = datasets.simulate(300, 9, 2, random_state=3).X
 
 @pytest.fixture(scope="module")
 def clear():
-    return select_n_factors(TRUE, **QUICK)
+    return select_n_factors(CuspFactorAnalysis(), TRUE, **QUICK)
 
 
 def test_all_rules_find_clear_factors(clear):
@@ -39,7 +39,7 @@ def test_all_rules_find_clear_factors(clear):
 
 def test_noise_has_none_and_the_page_says_so():
     X = np.random.default_rng(1).normal(size=(500, 6))
-    found = select_n_factors(X, **QUICK)
+    found = select_n_factors(CuspFactorAnalysis(), X, **QUICK)
     assert (found.n_factors, found.n_replicated, found.one_standard_error) == (0, 0, 0)
     assert found.best_held_out == 0  # for of more than none hardly any is kept
     assert found.factors == ()
@@ -50,7 +50,7 @@ def test_noise_has_none_and_the_page_says_so():
 def test_small_factors_are_found_but_do_not_replicate():
     # The paper's 126 people: five factors by the evidence, of which halves share two or three.
     X = datasets.load_bfi(subset="paper").data
-    found = select_n_factors(X, numbers=[1, 3, 5], n_folds=2, n_splits=6)
+    found = select_n_factors(CuspFactorAnalysis(), X, numbers=[1, 3, 5], n_folds=2, n_splits=6)
     assert found.n_factors == 5
     assert found.factors[0].congruence > 0.85 > found.factors[4].congruence
     assert found.n_replicated < 5
@@ -146,15 +146,17 @@ def test_folds_are_the_same_for_all_numbers_and_cover_all_rows():
 
 
 def test_same_seed_same_result_whatever_the_processes(clear):
-    again = select_n_factors(TRUE, **QUICK, n_jobs=2, random_state=np.random.default_rng(0))
+    again = select_n_factors(
+        CuspFactorAnalysis(), TRUE, **QUICK, n_jobs=2, random_state=np.random.default_rng(0)
+    )
     assert again == clear
-    assert select_n_factors(TRUE, **QUICK, random_state=1) != clear
+    assert select_n_factors(CuspFactorAnalysis(), TRUE, **QUICK, random_state=1) != clear
 
 
 def test_the_model_given_is_not_touched(clear):
     model = CuspFactorAnalysis().fit(TRUE[:, :5])
     before = dict(vars(model))
-    assert select_n_factors(TRUE, model=model, **QUICK) == clear
+    assert select_n_factors(model, TRUE, **QUICK) == clear
     assert vars(model).keys() == before.keys()
     assert all(getattr(model, name) is value for name, value in before.items())
 
@@ -162,26 +164,26 @@ def test_the_model_given_is_not_touched(clear):
 def test_settings_of_the_model_are_used():
     model = CuspFactorAnalysis(method=Variational(max_factors=1))
     with pytest.warns(match="max_factors=1"):
-        found = select_n_factors(TRUE, model=model, **QUICK)
+        found = select_n_factors(model, TRUE, **QUICK)
     assert found.n_factors == 1
     assert [one.n_factors for one in found.held_out] == [0, 1]
     few = CuspFactorAnalysis(method=Variational(max_iter=2))
     with pytest.warns(match="Not converged"):
-        found = select_n_factors(TRUE, model=few, numbers=[2], **QUICK)
+        found = select_n_factors(few, TRUE, numbers=[2], **QUICK)
     assert found.n_unconverged > 0
     assert str(found).endswith("fits to parts of the rows did not converge")
 
 
 def test_as_published():
     model = CuspFactorAnalysis.as_published(search=True)
-    found = select_n_factors(TRUE, model=model, numbers=[1, 2], **QUICK)
+    found = select_n_factors(model, TRUE, numbers=[1, 2], **QUICK)
     assert len(found.factors) == found.n_factors >= 2
 
 
 def test_tables_and_sparse_rows_give_the_same(clear):
     frame = pd.DataFrame(TRUE, columns=[f"item {j}" for j in range(9)])
-    assert select_n_factors(frame, **QUICK) == clear
-    found = select_n_factors(csr_matrix(TRUE), **QUICK)
+    assert select_n_factors(CuspFactorAnalysis(), frame, **QUICK) == clear
+    found = select_n_factors(CuspFactorAnalysis(), csr_matrix(TRUE), **QUICK)
     assert found.n_factors == 2
     assert_allclose(
         [one.log_likelihood for one in found.held_out],
@@ -192,7 +194,7 @@ def test_tables_and_sparse_rows_give_the_same(clear):
 
 def test_fewer_rows_than_columns():
     X = datasets.simulate(40, 50, 2, random_state=0).X
-    found = select_n_factors(X, numbers=[1, 2, 3], **QUICK)
+    found = select_n_factors(CuspFactorAnalysis(), X, numbers=[1, 2, 3], **QUICK)
     assert found.n_factors == found.n_replicated == found.one_standard_error == 2
     assert found.parallel_factors is found.minimum_average_partial is None
     assert "parallel" not in str(found)
@@ -201,7 +203,7 @@ def test_fewer_rows_than_columns():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"model": "auto"}, "model must be None or a CuspFactorAnalysis. Got 'auto'"),
+        ({"model": "auto"}, "model must be a CuspFactorAnalysis. Got 'str'"),
         ({"model": CuspFactorAnalysis(n_factors=2)}, "model must be one that finds the number"),
         ({"numbers": 3}, "numbers must be None or several numbers of factors"),
         ({"numbers": []}, "numbers must be None or at least one"),
@@ -217,24 +219,27 @@ def test_fewer_rows_than_columns():
 )
 def test_bad_arguments(arguments, message):
     with pytest.raises(InputError, match=message):
-        select_n_factors(TRUE, **arguments)
+        select_n_factors(**{"model": CuspFactorAnalysis(), "X": TRUE} | arguments)
 
 
 def test_missing_values_are_no_obstacle():
     """Ten per cent of them: the same number by every rule that sees rows."""
     incomplete = np.where(np.random.default_rng(0).uniform(size=TRUE.shape) < 0.1, np.nan, TRUE)
-    found, whole = (select_n_factors(data, n_splits=2, n_folds=2) for data in (incomplete, TRUE))
+    found, whole = (
+        select_n_factors(CuspFactorAnalysis(), data, n_splits=2, n_folds=2)
+        for data in (incomplete, TRUE)
+    )
     assert found.n_factors == whole.n_factors
     assert str(found).splitlines()[0] == str(whole).splitlines()[0]
 
 
 def test_bad_data():
     with pytest.raises(DataError, match="X must have at least 10 rows to be divided. Got 9"):
-        select_n_factors(TRUE[:9])
+        select_n_factors(CuspFactorAnalysis(), TRUE[:9])
     with pytest.raises(DataError, match="Input X contains infinity"):
-        select_n_factors(np.where(TRUE > 2, np.inf, TRUE))
+        select_n_factors(CuspFactorAnalysis(), np.where(TRUE > 2, np.inf, TRUE))
     rare = np.zeros((12, 3))
     rare[:, :2] = TRUE[:12, :2]
     rare[0, 2] = 1.0
     with pytest.raises(DataError, match="X cannot be divided: .* rows by themselves .* constant"):
-        select_n_factors(rare, n_folds=2, n_splits=2)
+        select_n_factors(CuspFactorAnalysis(), rare, n_folds=2, n_splits=2)

@@ -260,7 +260,7 @@ def test_noise_of_a_handful_of_rows_is_of_the_size_of_their_variance(n):
     model = fit(data, n_factors=0)
     ratio = model.noise_variance_[0] / data.var(ddof=1)
     assert 0.8 < ratio < 2.1
-    distribution = model.posterior_.noise
+    distribution = model.posterior_.noise_distribution
     if n == 3:  # negative control
         assert distribution.rate[0] / (distribution.shape[0] - 1) > 9
     if n >= 5:
@@ -506,7 +506,7 @@ def test_sensitivity_begins_at_the_prior_of_the_engine():
         )
         direct = CuspFactorAnalysis(method=method, random_state=0).fit(X)
     assert row.slab == direct.posterior_.prior.slab
-    with pytest.raises(InputError, match="estimator must be a CuspFactorAnalysis"):
+    with pytest.raises(InputError, match="model must be a CuspFactorAnalysis"):
         prior_sensitivity(direct.posterior_, X, alpha=[5.0])
 
 

@@ -143,7 +143,7 @@ def test_bad_rotations_are_refused_before_the_fit():
 def test_how_many_and_misfit_do_not_depend_on_axes():
     small = SIM.X[:80]
     found = [
-        select_n_factors(small, model=CuspFactorAnalysis(rotation=one), n_folds=2, n_splits=2)
+        select_n_factors(CuspFactorAnalysis(rotation=one), small, n_folds=2, n_splits=2)
         for one in (None, "oblimin")
     ]
     assert str(found[0]) == str(found[1])

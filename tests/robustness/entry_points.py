@@ -308,7 +308,7 @@ def entry_published(table, rows, recipe):
 
 
 def entry_how_many(table, rows, recipe):
-    select_n_factors(table, random_state=0)
+    select_n_factors(CuspFactorAnalysis(), table, random_state=0)
 
 
 def entry_misfit(table, rows, recipe):

@@ -107,7 +107,8 @@ def test_blocks_do_not_matter(posterior, draws, monkeypatch):
     parts = posterior.align("oblimin", draws=draws)
     # Each draw stops by itself, whatever others are turned with it.
     assert_allclose(parts.rotations, whole.rotations, atol=1e-12)
-    assert_allclose(parts.table(), expected[0], atol=1e-6)
+    for name in ("mean", "lower", "upper", "false_sign_rate"):
+        assert_allclose(getattr(parts.table(), name), getattr(expected[0], name), atol=1e-6)
     assert_allclose(parts.explained_variance_ratio, expected[2])
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def attribute(package: str, modules: Mapping[str, str], name: str) -> Any:
-    """The attribute of a package, from the module of it that has it."""
+    """The attribute of a package, from the module that `modules` names for it."""
     if name not in modules:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
-    return getattr(import_module(f"{package}.{modules[name]}"), name)
+    return getattr(import_module(modules[name]), name)

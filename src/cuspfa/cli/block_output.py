@@ -14,14 +14,19 @@ from cuspfa.data.out_of_core.stream import RowStream
 from cuspfa.data.tables.reader import USUAL, Reading
 from cuspfa.errors import InputError
 from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
-from cuspfa.estimator.predict_to_file import SUFFIXES, write_blocks
+from cuspfa.estimator.predict_to_file import SUFFIXES, What, write_blocks
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.sampled import SampledPosterior
 from cuspfa.posterior.variational import VariationalPosterior
 
 
 def write_by_blocks(
-    posterior: Posterior, what: str, data: str, output: Path | None, how: Reading, **options: object
+    posterior: Posterior,
+    what: What,
+    data: str,
+    output: Path | None,
+    how: Reading,
+    **options: object,
 ) -> None:
     """`what` as in `predict_to_file`; `options` are those of the command that it does not know."""
     given = [f"--{name}" for name, value in options.items() if value not in (None, False)]

@@ -194,7 +194,7 @@ class Rmsea(NamedTuple):
 
 
 def rmsea(
-    correlation: Any, model_correlation: Any, n: int, n_factors: int, *, level: float = 0.9
+    correlation: Any, model_correlation: Any, n: int, n_factors: int, *, prob: float = 0.9
 ) -> Rmsea:
     """Root mean square error of approximation with its interval (Steiger; Browne & Cudeck).
 
@@ -216,7 +216,7 @@ def rmsea(
         Number of rows.
     n_factors : int
         K, the number of factors of the model, for its degrees of freedom.
-    level : float, default=0.9
+    prob : float, default=0.9
         Of the interval.
 
     Returns
@@ -244,7 +244,7 @@ def rmsea(
     k = whole("n_factors", n_factors, 0)
     if k > p:
         raise must_be("n_factors", f"at most the {p} variables", n_factors)
-    coverage = _fraction("level", level)
+    coverage = _fraction("prob", prob)
     weight = _bartlett_weight(n, p, k)
     return rmsea_of(discrepancy(r, model), weight, p, k, coverage)
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
 
 from cuspfa._typing import Array, Indices, RandomState
-from cuspfa._utils.arguments import generator, must_be, whole
+from cuspfa._utils.arguments import generator, must_be, one_of, whole
+from cuspfa._utils.tables import Columns, data_frame, html_table
 from cuspfa._utils.warn import silent
 from cuspfa.data.validate import check_table
 from cuspfa.diagnostics.fit_measures import QUICK
@@ -23,6 +25,7 @@ from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
 from cuspfa.posterior.base import Posterior
 from cuspfa.reporting.summary import MIN_SHARE, Summary
 
+Tables = Literal["numbers", "factors", "rules"]
 ALIKE = 0.85
 """Congruence from which on two factors are called alike (Lorenzo-Seva & ten Berge, 2006)."""
 MIN_ROWS = 10
@@ -135,16 +138,57 @@ class FactorSelection:
         if self.factors:
             lines += [*_factor_lines(self.factors), ""]
         lines += [*_number_lines(self.held_out, self.weights), ""]
-        lines += _answer_lines(self)
+        lines += [f"{what:<46}{count:4d}" for what, count in _answers(self)]
         if self.n_unconverged:
             lines += ["", f"{self.n_unconverged} fits to parts of the rows did not converge"]
         return "\n".join(line.rstrip() for line in lines)
 
+    def to_frame(self, what: Tables = "numbers") -> Any:
+        """One of its tables as a data frame of pandas or, without it, polars.
+
+        Parameters
+        ----------
+        what : {"numbers", "factors", "rules"}, default="numbers"
+            Evidence weights and held-out likelihoods by number of factors; shares and congruences
+            by factor; or the number of factors by each rule.
+        """
+        one_of("what", what, get_args(Tables))
+        return data_frame(self._tables()[what])
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        tables = self._tables()
+        captions = {"rules": self.headline, "numbers": "By number of factors"}
+        if self.factors:
+            captions["factors"] = "By factor"
+        return "".join(html_table(tables[name], text) for name, text in captions.items())
+
+    def _tables(self) -> dict[str, Columns]:
+        tried = {one.n_factors: one for one in self.held_out}
+        numbers = sorted({*tried, *self.weights})
+        held_out = {
+            name: [getattr(tried[k], name) if k in tried else math.nan for k in numbers]
+            for name in HeldOut._fields[1:]
+        }
+        answers = _answers(self)
+        by_factor = {
+            name: [getattr(one, name) for one in self.factors] for name in Replication._fields
+        }
+        return {
+            "numbers": {
+                "n_factors": numbers,
+                "weight": [self.weights.get(k, math.nan) for k in numbers],
+                **held_out,
+            },
+            "factors": {"factor": list(range(1, len(self.factors) + 1)), **by_factor},
+            "rules": {"rule": [what for what, _ in answers], "n_factors": [k for _, k in answers]},
+        }
+
 
 def select_n_factors(
+    model: CuspFactorAnalysis,
     X: Any,
     *,
-    model: CuspFactorAnalysis | None = None,
     numbers: Iterable[int] | None = None,
     n_folds: int = 5,
     n_splits: int = 10,
@@ -157,12 +201,11 @@ def select_n_factors(
 
     Parameters
     ----------
+    model : CuspFactorAnalysis
+        The settings to fit with; it is copied and not changed.
     X : array, sparse matrix or data frame (n, p)
         Numeric data, at least 10 rows; missing values as in `CuspFactorAnalysis.fit`, the
         held-out likelihood being that of the values that are there.
-    model : CuspFactorAnalysis or None, default=None
-        The settings to fit with; it is copied and stays as it is. None means
-        `CuspFactorAnalysis()`.
     numbers : iterable of int or None, default=None
         Numbers of factors to try on held-out rows. None means 1 to K + 3, where K is what the
         model finds, from 0 on if K is 0 or 1.
@@ -177,14 +220,14 @@ def select_n_factors(
 
     Returns
     -------
-    HowMany
-        Print it for a page of text.
+    FactorSelection
+        Print it for a page of text; `to_frame` gives its tables.
 
     Examples
     --------
-    >>> from cuspfa import datasets
+    >>> from cuspfa import CuspFactorAnalysis, datasets, select_n_factors
     >>> X = datasets.simulate(200, 8, 2, random_state=1).X
-    >>> found = select_n_factors(X, n_folds=2, n_splits=2)
+    >>> found = select_n_factors(CuspFactorAnalysis(), X, n_folds=2, n_splits=2)
     >>> print(found.headline)
     2 factors, all of which explain more than 3 % each (parallel analysis: 2)
     >>> found.best_held_out, found.one_standard_error, found.n_replicated
@@ -238,12 +281,10 @@ def select_n_factors(
 # --- arguments ---
 
 
-def _template(model: CuspFactorAnalysis | None, rng: np.random.Generator) -> CuspFactorAnalysis:
+def _template(model: CuspFactorAnalysis, rng: np.random.Generator) -> CuspFactorAnalysis:
     """An unfitted copy, with a seed of its own if it had none."""
-    if model is None:
-        model = CuspFactorAnalysis()
     if not isinstance(model, CuspFactorAnalysis):
-        raise must_be("model", "None or a CuspFactorAnalysis", model)
+        raise must_be("model", "a CuspFactorAnalysis", type(model).__name__)
     if not isinstance(model.n_factors, str):
         raise must_be(
             "model", "one that finds the number of factors itself, with n_factors='auto'", model
@@ -471,7 +512,8 @@ def _number_lines(held_out: Sequence[HeldOut], weights: dict[int, float]) -> lis
     return lines
 
 
-def _answer_lines(found: FactorSelection) -> list[str]:
+def _answers(found: FactorSelection) -> list[tuple[str, int]]:
+    """The number of factors by each rule that has one."""
     answers = [
         ("evidence", found.n_factors),
         (f"more than {100 * MIN_SHARE:.0f} % of the variance each", found.n_large),
@@ -482,4 +524,4 @@ def _answer_lines(found: FactorSelection) -> list[str]:
         ("held-out likelihood, within a standard error", found.one_standard_error),
         (f"congruence of halves above {ALIKE}", found.n_replicated),
     ]
-    return [f"{what:<46}{count:4d}" for what, count in answers if count is not None]
+    return [(what, count) for what, count in answers if count is not None]

@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 from cuspfa._typing import Array
 from cuspfa._utils.arguments import must_be
+from cuspfa._utils.tables import Columns, Table
 from cuspfa.data.moments import Moments
 from cuspfa.data.validate import check_table
 from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
@@ -31,29 +32,38 @@ class PriorSensitivityRow(NamedTuple):
     lower_bound: float
 
 
+class PriorSensitivity(Table, list[PriorSensitivityRow]):
+    """A row for each setting of the prior: a list."""
+
+    def _columns(self) -> Columns:
+        names = PriorSensitivityRow._fields
+        found = {name: [getattr(row, name) for row in self] for name in names}
+        return {**found, "slab": [repr(row.slab) for row in self]}
+
+
 def prior_sensitivity(
-    estimator: CuspFactorAnalysis,
+    model: CuspFactorAnalysis,
     X: Any,
     *,
     alpha: Iterable[float] | None = None,
     spike: Iterable[float | None] | None = None,
     slab: Iterable[Slab] | None = None,
-) -> list[PriorSensitivityRow]:
+) -> PriorSensitivity:
     """Fit under every combination of the given prior settings.
 
     Parameters
     ----------
-    estimator : CuspFactorAnalysis
+    model : CuspFactorAnalysis
         Its prior is the setting that the others vary; it is not changed.
     X : array, data frame or Moments
         The data; missing values as in `CuspFactorAnalysis.fit`.
     alpha, spike, slab : iterables or None
-        The values to try of each; None keeps the estimator's own. A finite spike needs a slab that
+        The values to try of each; None keeps the model's own. A finite spike needs a slab that
         does not learn from all factors: give both.
 
     Returns
     -------
-    list of SensitivityRow
+    PriorSensitivity, a list of PriorSensitivityRow
         In the order of the combinations, the last argument varying fastest.
 
     Examples
@@ -63,11 +73,11 @@ def prior_sensitivity(
     >>> [row.n_factors for row in prior_sensitivity(CuspFactorAnalysis(), X, alpha=[1, 5, 20])]
     [2, 2, 2]
     """
-    if not isinstance(estimator, CuspFactorAnalysis):
-        raise must_be("estimator", "a CuspFactorAnalysis", type(estimator).__name__)
-    base = estimator.prior
+    if not isinstance(model, CuspFactorAnalysis):
+        raise must_be("model", "a CuspFactorAnalysis", type(model).__name__)
+    base = model.prior
     if base is None:
-        method = estimator.method
+        method = model.method
         base = default_prior(ENGINES[method]() if isinstance(method, str) else method)
     values: list[list[Any]] = []
     for name, given in (("alpha", alpha), ("spike", spike), ("slab", slab)):
@@ -83,7 +93,7 @@ def prior_sensitivity(
         for a, s, distribution in product(*values)
     ]
     moments = _moments(X)
-    if not estimator.standardize and estimator.prior is None:
+    if not model.standardize and model.prior is None:
         # With a prior given the data are taken as they are: put them on the scale of prior=None.
         variances = np.diag(moments.covariance) if moments is not None else _variances(X)
         scale = float(np.sqrt(np.median(variances)))
@@ -92,18 +102,18 @@ def prior_sensitivity(
             moments = Moments(moments.n, moments.mean / scale, cross, moments.names)
         else:
             X = check_table(X, allow_missing=True).rows / scale
-    rows = []
+    rows = PriorSensitivity()
     for prior in priors:
-        model = clone(estimator).set_params(prior=prior)
-        model = model.fit_moments(moments) if moments is not None else model.fit(X)
+        fitted = clone(model).set_params(prior=prior)
+        fitted = fitted.fit_moments(moments) if moments is not None else fitted.fit(X)
         rows.append(
             PriorSensitivityRow(
                 prior.alpha,
                 prior.spike,
                 prior.slab,
-                model.n_factors_,
-                model.expected_active_factors_,
-                model.lower_bound_,
+                fitted.n_factors_,
+                fitted.expected_active_factors_,
+                fitted.lower_bound_,
             )
         )
     return rows

@@ -13,8 +13,19 @@ from scipy.optimize import linear_sum_assignment
 
 from cuspfa._typing import Array, Indices, RandomState
 from cuspfa._utils.arguments import generator, must_be, one_of, positive, whole
+from cuspfa._utils.tables import Columns, data_frame, html_table
 from cuspfa.diagnostics.matrices import correlation_matrix, loading_matrix
 from cuspfa.errors import DataError
+
+__all__ = [
+    "FactorMatch",
+    "MinimumAveragePartial",
+    "ParallelAnalysis",
+    "congruence",
+    "match_factors",
+    "minimum_average_partial",
+    "parallel_analysis",
+]
 
 # --- parallel analysis ---
 
@@ -39,6 +50,20 @@ class ParallelAnalysis(NamedTuple):
     """(p,) the same of uncorrelated normal data with as many rows: their quantile or mean."""
     n_factors: int
     """How many leading eigenvalues exceed their reference, up to the first that does not."""
+
+    def to_frame(self) -> Any:
+        """A data frame of pandas or, where that is not installed, of polars."""
+        return data_frame(self._columns())
+
+    def _repr_html_(self) -> str:
+        return html_table(self._columns())
+
+    def _columns(self) -> Columns:
+        return {
+            "number": list(range(1, len(self.observed) + 1)),
+            "observed": self.observed.tolist(),
+            "reference": self.reference.tolist(),
+        }
 
 
 def parallel_analysis(

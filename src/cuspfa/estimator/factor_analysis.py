@@ -88,7 +88,7 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
         The evidence lower bound of the chosen run, for the data as the engine saw them. Comparable
         between fits of the same data with the same `standardize` and the same `mean` setting; NaN
         of a sampler, which has none.
-    search_ : list of SearchEntry
+    search_ : SearchPath, a list of SearchEntry
         By number of factors: n_factors, lower_bound, evidence with its Monte Carlo
         evidence_error, tied (might another set of draws have chosen this number?), weight,
         n_iter, status. The weights of a sampler are probabilities.

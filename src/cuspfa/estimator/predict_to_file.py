@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -22,11 +22,11 @@ from cuspfa.errors import InputError
 from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
 from cuspfa.io.atomic import as_path, check_not_read, check_writable, replacing
 
-WHAT = ("transform", "score_samples", "impute")
+What = Literal["transform", "score_samples", "impute"]
 SUFFIXES = (".parquet", ".pq", ".csv", ".tsv")
 
 
-def predict_to_file(model: CuspFactorAnalysis, what: str, data: Any, path: Any) -> int:
+def predict_to_file(model: CuspFactorAnalysis, what: What, X: Any, path: Any) -> int:
     """What a fitted model says of each row, block by block, into a file.
 
     The file is whole or not there at all: until the last row is written it has another name, and
@@ -38,7 +38,7 @@ def predict_to_file(model: CuspFactorAnalysis, what: str, data: Any, path: Any) 
         Fitted.
     what : {"transform", "score_samples", "impute"}
         Scores, log densities, or rows with their missing values filled by expected values.
-    data : path, array on disk, iterator of batches or Stream
+    X : path, array on disk, iterator of batches or RowStream
         Rows with the columns of the fit; other columns of files are left alone. Missing values
         may be there.
     path : str or os.PathLike
@@ -65,7 +65,7 @@ def predict_to_file(model: CuspFactorAnalysis, what: str, data: Any, path: Any) 
     ...     predict_to_file(model, "transform", rows, scores)
     2000
     """
-    return write_blocks(model, what, data, path).rows
+    return write_blocks(model, what, X, path).rows
 
 
 class Written(NamedTuple):
@@ -78,13 +78,13 @@ class Written(NamedTuple):
     """Of these, without any value."""
 
 
-def write_blocks(model: CuspFactorAnalysis, what: str, data: Any, path: Any) -> Written:
+def write_blocks(model: CuspFactorAnalysis, what: What, X: Any, path: Any) -> Written:
     """What `predict_to_file` does, with more to tell of it."""
     if not isinstance(model, CuspFactorAnalysis):
         raise must_be("model", "a CuspFactorAnalysis", type(model).__name__)
     check_is_fitted(model)
-    one_of("what", what, WHAT)
-    stream = _stream(model, data)
+    one_of("what", what, get_args(What))
+    stream = _stream(model, X)
     target = _target(path, stream)
     names = {
         "transform": [str(name) for name in model.get_feature_names_out()],

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
+from sklearn import get_config
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from cuspfa._typing import Array, RandomState
+from cuspfa._typing import Array, Indices, RandomState
 from cuspfa._utils.arguments import generator, must_be, whole
+from cuspfa._utils.tables import frame_like, square_frame
 from cuspfa._utils.threads import one_blas_thread
 from cuspfa.data.names import check_same_names, check_same_width
 from cuspfa.data.validate import Table, check_columns, check_rows, column_names
 from cuspfa.errors import DataError
 from cuspfa.missing.prediction import ObservedRows
 from cuspfa.posterior.base import Posterior
-from cuspfa.posterior.predictive import MarginalGaussian
-
-
-class FactorScores(NamedTuple):
-    """Normal distribution of each row's scores."""
-
-    mean: Array
-    """(n, K) E[η_i | y_i]."""
-    covariance: Array
-    """(K, K) their covariance, the same for all rows; (n, K, K), one a row, if values miss."""
+from cuspfa.posterior.predictive import FactorScores, MarginalGaussian
 
 
 class NewRows(TransformerMixin):  # type: ignore[misc]
@@ -163,6 +156,8 @@ class NewRows(TransformerMixin):  # type: ignore[misc]
         Returns
         -------
         ndarray (n, p), or (values, std) with `return_std`, or ndarray (n_draws, n, p)
+            Of a data frame: frames of the same library, with its names and index, and a list of
+            them with `n_draws`.
 
         Examples
         --------
@@ -191,8 +186,9 @@ class NewRows(TransformerMixin):  # type: ignore[misc]
             if n_draws is None:
                 filled = rows.copy() if observed is None else observed.filled()
                 if not return_std:
-                    return filled
-                return filled, rows.copy() if observed is None else observed.standard_deviations()
+                    return frame_like(filled, X)
+                std = rows.copy() if observed is None else observed.standard_deviations()
+                return frame_like(filled, X), frame_like(std, X)
             if return_std:
                 raise must_be("return_std", "False with n_draws: the tables tell the spread", True)
             size, rng = whole("n_draws", n_draws, 1), generator(random_state)
@@ -204,7 +200,9 @@ class NewRows(TransformerMixin):  # type: ignore[misc]
                 means = self.posterior_.draw_means(draws, rng)
                 for place, filled in zip(result, observed.draw(draws, means, rng), strict=True):
                     place[...] = filled
-        return result
+        if isinstance(frame_like(rows, X), np.ndarray):
+            return result
+        return [frame_like(one, X) for one in result]
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log density of the rows: what `GridSearchCV` and `cross_val_score` compare.
@@ -260,7 +258,7 @@ class NewRows(TransformerMixin):  # type: ignore[misc]
         size = whole("n_samples", n_samples, 1)
         return self._marginal().sample(size, generator(random_state))
 
-    def get_covariance(self, columns: Any = None) -> Array:
+    def get_covariance(self, columns: Any = None) -> Any:
         """E[Ω] = E[ΛΛᵀ + Σ], the posterior mean of the covariance, in the user's units.
 
         Parameters
@@ -273,6 +271,8 @@ class NewRows(TransformerMixin):  # type: ignore[misc]
         Returns
         -------
         ndarray (p, p), or as many rows and columns as were asked for, in their order
+            After `set_output(transform="pandas")` or `"polars"` a data frame with the names of the
+            columns; in pandas they are those of the rows too.
 
         Examples
         --------
@@ -284,19 +284,19 @@ class NewRows(TransformerMixin):  # type: ignore[misc]
         """
         check_is_fitted(self)
         if columns is None:
-            return self._marginal().covariance()
+            return self._named_matrix(self._marginal().covariance())
         chosen = check_columns(columns, self.n_features_in_, self._names())
-        return self._marginal().covariance(chosen)
+        return self._named_matrix(self._marginal().covariance(chosen), chosen)
 
-    def get_precision(self) -> Array:
+    def get_precision(self) -> Any:
         """The inverse of `get_covariance()`, by Woodbury's formula.
 
         Returns
         -------
-        ndarray (p, p)
+        ndarray (p, p), or a data frame as in `get_covariance`
         """
         check_is_fitted(self)
-        return self._marginal().precision()
+        return self._named_matrix(self._marginal().precision())
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Names of the columns of `transform`: factor1, factor2, ... (strongest first)."""
@@ -304,6 +304,17 @@ class NewRows(TransformerMixin):  # type: ignore[misc]
         return np.array([f"factor{k}" for k in range(1, self.n_factors_ + 1)], dtype=object)
 
     # --- inside ---
+
+    def _named_matrix(self, matrix: Array, chosen: Indices | None = None) -> Any:
+        """The matrix, or what `set_output` asks for."""
+        config = getattr(self, "_sklearn_output_config", {})
+        library = config.get("transform", get_config()["transform_output"])
+        if library == "default":
+            return matrix
+        names = self.posterior_.column_names
+        return square_frame(
+            matrix, [names[j] for j in chosen] if chosen is not None else names, library
+        )
 
     def _marginal(self) -> MarginalGaussian:
         return MarginalGaussian(

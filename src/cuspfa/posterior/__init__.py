@@ -12,33 +12,45 @@ if TYPE_CHECKING:
     from cuspfa.posterior.files import load_scores as load_scores
     from cuspfa.posterior.fit_info import FitInfo as FitInfo
     from cuspfa.posterior.fit_info import SearchEntry as SearchEntry
+    from cuspfa.posterior.fit_info import SearchPath as SearchPath
+    from cuspfa.posterior.predictive import FactorScores as FactorScores
+    from cuspfa.posterior.provenance import Provenance as Provenance
     from cuspfa.posterior.sampled import Diagnostics as Diagnostics
     from cuspfa.posterior.sampled import SampledPosterior as SampledPosterior
     from cuspfa.posterior.variational import VariationalPosterior as VariationalPosterior
+    from cuspfa.reporting.summary import Summary as Summary
 
 __all__ = [
     "Diagnostics",
     "Draws",
+    "FactorScores",
     "FitInfo",
     "Interval",
     "Posterior",
+    "Provenance",
     "SampledPosterior",
     "SearchEntry",
+    "SearchPath",
+    "Summary",
     "VariationalPosterior",
     "load",
     "load_scores",
 ]
 _MODULES = {
-    "Diagnostics": "sampled",
-    "Draws": "draws",
-    "FitInfo": "fit_info",
-    "Interval": "draws",
-    "Posterior": "base",
-    "SampledPosterior": "sampled",
-    "SearchEntry": "fit_info",
-    "VariationalPosterior": "variational",
-    "load": "files",
-    "load_scores": "files",
+    "Diagnostics": "cuspfa.posterior.sampled",
+    "Draws": "cuspfa.posterior.draws",
+    "FactorScores": "cuspfa.posterior.predictive",
+    "FitInfo": "cuspfa.posterior.fit_info",
+    "Interval": "cuspfa.posterior.draws",
+    "Posterior": "cuspfa.posterior.base",
+    "Provenance": "cuspfa.posterior.provenance",
+    "SampledPosterior": "cuspfa.posterior.sampled",
+    "SearchEntry": "cuspfa.posterior.fit_info",
+    "SearchPath": "cuspfa.posterior.fit_info",
+    "Summary": "cuspfa.reporting.summary",
+    "VariationalPosterior": "cuspfa.posterior.variational",
+    "load": "cuspfa.posterior.files",
+    "load_scores": "cuspfa.posterior.files",
 }
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 
 from cuspfa._typing import Array, Indices, RandomState
 from cuspfa._utils.arguments import generator, must_be, one_of
+from cuspfa._utils.tables import data_frame
 from cuspfa.data.validate import check_columns
 from cuspfa.inference.kernels import Statistics
 from cuspfa.interop.arviz_ import for_arviz
@@ -29,12 +30,16 @@ from cuspfa.reporting.repr_html import repr_html
 from cuspfa.reporting.summary import Summary, as_dict, summarise
 from cuspfa.rotation.aligned import AlignedDraws, align
 from cuspfa.rotation.axes import on_axes
-from cuspfa.rotation.gpa import RotatedLoadings, Rotation
+from cuspfa.rotation.gpa import Method, RotatedLoadings, Rotation
 
 FEWEST_A_COLUMN = 3
 """Rows a column that data with missing values must be worth for measures of fit."""
-MATRICES, VECTORS = ("covariance", "correlation"), ("communality", "noise_variance")
-QUANTITIES = (*MATRICES, *VECTORS, "mean", "explained_variance_ratio")
+Quantity = Literal[
+    "covariance", "correlation", "communality", "noise_variance", "mean", "explained_variance_ratio"
+]
+"""What `Posterior.interval` can be asked for."""
+QUANTITIES: tuple[Quantity, ...] = get_args(Quantity)
+MATRICES = ("covariance", "correlation")
 BLOCK = 1 << 23
 """Numbers of a block of entries by draws: 64 MB."""
 
@@ -362,15 +367,36 @@ class Posterior(ABC):
         """
         write_report(self, path, title=title, scores=scores, draws=draws)
 
+    def to_frame(self) -> Any:
+        """Loadings and communalities by variable, as a data frame of pandas or polars.
+
+        Returns
+        -------
+        DataFrame
+            Columns `variable`, `factor1`, `factor2`, ..., on the correlation scale and the axes of
+            `rotation`, and `communality`.
+
+        Examples
+        --------
+        >>> from cuspfa import CuspFactorAnalysis, datasets
+        >>> X = datasets.simulate(100, 8, 2, random_state=0).X
+        >>> list(CuspFactorAnalysis().fit(X).posterior_.to_frame().columns)
+        ['variable', 'factor1', 'factor2', 'communality']
+        """
+        loadings = self.rotated_solution.loadings
+        factors = {f"factor{k}": column for k, column in enumerate(loadings.T, 1)}
+        common = np.sum(self.standardized_loadings**2, axis=1)
+        return data_frame({"variable": self.column_names, **factors, "communality": common})
+
     def _repr_html_(self) -> str:
         """What a notebook shows."""
         return repr_html(self)
 
     def align(
         self,
-        rotation: str | Rotation | None = "own",
+        rotation: Method | Rotation | Literal["own"] | None = "own",
         *,
-        alignment: str | None = None,
+        alignment: Literal["rotation", "procrustes"] | None = None,
         draws: Draws | None = None,
         n_draws: int = N_DRAWS,
         random_state: RandomState = 0,
@@ -414,7 +440,7 @@ class Posterior(ABC):
 
     def to_arviz(
         self,
-        rotation: str | Rotation | None = "own",
+        rotation: Method | Rotation | Literal["own"] | None = "own",
         *,
         observed: Any = None,
         columns: Any = None,
@@ -467,7 +493,7 @@ class Posterior(ABC):
 
     def interval(
         self,
-        quantity: str,
+        quantity: Quantity,
         prob: float = 0.95,
         *,
         columns: Any = None,
@@ -514,16 +540,21 @@ class Posterior(ABC):
         check_draws(draws, len(self.noise_variance))
         if quantity == "explained_variance_ratio":
             shares = draws.explained_variance_ratio[:, : self.n_shown(draws)]
-            return Interval(*np.quantile(shares, at, axis=0))
-        chosen: Indices | slice = slice(None)
+            factors = [f"factor{k}" for k in range(1, shares.shape[1] + 1)]
+            lower, upper = np.quantile(shares, at, axis=0)
+            return Interval.named(lower, upper, factors)
+        chosen = np.arange(len(self.noise_variance))
         if columns is not None:
             chosen = check_columns(columns, len(self.noise_variance), self.names)
-        if quantity == "mean":
-            means = self.draw_means(draws, rng)
-            return Interval(*np.quantile(means[:, chosen], at, axis=0))
-        if quantity in VECTORS:
-            return Interval(*np.quantile(getattr(draws, quantity)[:, chosen], at, axis=0))
-        return _matrix_interval(draws.only(chosen), quantity == "correlation", at)
+        own = self.column_names
+        names = [own[j] for j in chosen]
+        some: Indices | slice = slice(None) if columns is None else chosen
+        if quantity in MATRICES:
+            lower, upper = _matrix_interval(draws.only(some), quantity == "correlation", at)
+            return Interval.named(lower, upper, names)
+        values = self.draw_means(draws, rng) if quantity == "mean" else getattr(draws, quantity)
+        lower, upper = np.quantile(values[:, some], at, axis=0)
+        return Interval.named(lower, upper, names)
 
 
 WIDEST = 2000
@@ -539,7 +570,8 @@ def correlation_of(statistics: Statistics | None, p: int) -> Array | None:
     return np.asarray(products / sd[:, None] / sd)
 
 
-def _matrix_interval(draws: Draws, standardised: bool, at: list[float]) -> Interval:
+def _matrix_interval(draws: Draws, standardised: bool, at: list[float]) -> Array:
+    """Lower and upper ends, (2, p, p)."""
     variance = np.sum(draws.loadings**2, axis=2) + draws.noise_variance
     # Single precision from here on, on the correlation scale: half the memory, twice the speed.
     unit = np.sqrt(variance if standardised else variance.mean(axis=0, keepdims=True))
@@ -564,7 +596,7 @@ def _matrix_interval(draws: Draws, standardised: bool, at: list[float]) -> Inter
         found[:, np.arange(p), np.arange(p)] = 1.0
     else:
         found *= unit[0][:, None] * unit[0]
-    return Interval(*found)
+    return found
 
 
 def _share(name: str, value: Any) -> float:

@@ -4,23 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from itertools import product
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from cuspfa._typing import Array, BoolArray, Indices
 from cuspfa._utils.arguments import must_be, whole
+from cuspfa._utils.tables import Columns, Table
 from cuspfa.errors import InputError
 
 N_DRAWS = 1000
 """The default number of draws, of every function that makes some."""
 
 
-class Interval(NamedTuple):
-    """Lower and upper ends, entry by entry."""
-
+class _Ends(NamedTuple):
     lower: Array
     upper: Array
+
+
+class Interval(Table, _Ends):
+    """Lower and upper ends, entry by entry: `lower, upper = interval`.
+
+    Attributes
+    ----------
+    lower, upper : ndarray
+        The ends.
+    names : list of str or None
+        What the entries of a vector, or the rows and columns of a matrix, are called.
+    """
+
+    names: list[str] | None = None
+
+    @classmethod
+    def named(cls, lower: Array, upper: Array, names: list[str]) -> Self:
+        """With names of the entries."""
+        found = cls(lower, upper)
+        found.names = names
+        return found
+
+    def _columns(self) -> Columns:
+        names = self.names or [f"x{j}" for j in range(len(self.lower))]
+        ends = {"lower": self.lower.ravel().tolist(), "upper": self.upper.ravel().tolist()}
+        if self.lower.ndim == 1:
+            return {"name": names, **ends}
+        first, second = zip(*product(names, names), strict=True)
+        return {"first": first, "second": second, **ends}
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from cuspfa.io import schema as json_kinds
 from cuspfa.missing.saturated import Effective
 from cuspfa.model.prior import CuspPrior
 from cuspfa.model.slabs import SLABS, Slab
-from cuspfa.posterior.fit_info import FitInfo, SearchEntry
+from cuspfa.posterior.fit_info import FitInfo, SearchEntry, SearchPath
 from cuspfa.posterior.provenance import Provenance
 from cuspfa.rotation.gpa import Rotation
 
@@ -283,6 +283,6 @@ def fit_info_of(known: dict[str, Any] | None, trace: Array | None) -> FitInfo | 
     """How a fit went, from checked values."""
     if known is None:
         return None
-    search = [SearchEntry(**entry) for entry in known["search"]]
+    search = SearchPath(SearchEntry(**entry) for entry in known["search"])
     values = {name: value for name, value in known.items() if name != "n_trace"}
     return FitInfo(**values | {"trace": trace, "search": search})

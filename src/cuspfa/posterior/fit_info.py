@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cuspfa._typing import Array
+from cuspfa._utils.tables import Columns, Table
 
 
 class SearchEntry(NamedTuple):
@@ -27,6 +28,24 @@ class SearchEntry(NamedTuple):
     status: str
 
 
+class SearchPath(Table, list[SearchEntry]):
+    """The numbers of factors that were tried, with what was found for each: a list of entries.
+
+    Examples
+    --------
+    >>> from cuspfa import CuspFactorAnalysis, datasets
+    >>> X = datasets.simulate(100, 8, 2, random_state=0).X
+    >>> search = CuspFactorAnalysis().fit(X).search_
+    >>> search[0]._fields[:3]
+    ('n_factors', 'lower_bound', 'evidence')
+    >>> list(search.to_frame().columns)[:3]
+    ['n_factors', 'lower_bound', 'evidence']
+    """
+
+    def _columns(self) -> Columns:
+        return {name: [getattr(one, name) for one in self] for name in SearchEntry._fields}
+
+
 class FitInfo(NamedTuple):
     """The run that was kept, and the whole curve by number of factors."""
 
@@ -38,4 +57,5 @@ class FitInfo(NamedTuple):
     n_iter: int
     trace: Array
     """(n_iter,) the bound after each iteration."""
-    search: list[SearchEntry]
+    search: SearchPath
+    """By number of factors."""

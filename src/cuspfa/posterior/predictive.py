@@ -12,15 +12,35 @@ large squares would have no digits left.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
 
 from cuspfa._typing import Array, Indices
+from cuspfa._utils.tables import Columns, data_frame, html_table
 from cuspfa.data.in_memory import row_blocks
 from cuspfa.errors import DataError
 from cuspfa.model.slabs import LOG_2PI
+
+
+class FactorScores(NamedTuple):
+    """Normal distribution of each row's scores."""
+
+    mean: Array
+    """(n, K) E[η_i | y_i]."""
+    covariance: Array
+    """(K, K) their covariance, the same for all rows; (n, K, K), one a row, if values miss."""
+
+    def to_frame(self) -> Any:
+        """The means, by row and factor, as a data frame of pandas or, without it, of polars."""
+        return data_frame(self._columns())
+
+    def _repr_html_(self) -> str:
+        return html_table(self._columns())
+
+    def _columns(self) -> Columns:
+        return {f"factor{k}": column.tolist() for k, column in enumerate(self.mean.T, 1)}
 
 
 class MarginalGaussian:

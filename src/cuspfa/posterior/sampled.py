@@ -10,6 +10,7 @@ import numpy as np
 
 from cuspfa._typing import Array, BoolArray, RandomState
 from cuspfa._utils.arguments import generator, must_be, whole
+from cuspfa._utils.tables import Columns, data_frame, html_table
 from cuspfa._utils.threads import one_blas_thread
 from cuspfa.diagnostics.mcmc import effective_size, r_hat
 from cuspfa.errors import FileError
@@ -35,6 +36,20 @@ class Diagnostics(NamedTuple):
     names: list[str]
     r_hat: Array
     effective_size: Array
+
+    def to_frame(self) -> Any:
+        """A data frame of pandas or, where that is not installed, of polars."""
+        return data_frame(self._columns())
+
+    def _repr_html_(self) -> str:
+        return html_table(self._columns())
+
+    def _columns(self) -> Columns:
+        return {
+            "quantity": self.names,
+            "r_hat": self.r_hat.tolist(),
+            "effective_size": self.effective_size.tolist(),
+        }
 
     @property
     def worst_r_hat(self) -> float:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from cuspfa._typing import Array, BoolArray, Indices, RandomState
 from cuspfa._utils.arguments import generator, one_of, whole
+from cuspfa._utils.tables import Columns, Table, html_table
 from cuspfa.data.names import check_same_width
 from cuspfa.data.validate import check_columns, check_rows
 from cuspfa.missing.kernels import draw_observed_scores
@@ -18,29 +19,10 @@ from cuspfa.posterior.draws import Draws, check_draws
 from cuspfa.posterior.quantiles import sorted_quantiles, tails
 from cuspfa.rotation.align import CHUNK, align_draws, standardized_loadings
 from cuspfa.rotation.axes import on_axes
-from cuspfa.rotation.gpa import RotatedLoadings, Rotation, as_rotation
+from cuspfa.rotation.gpa import Method, RotatedLoadings, Rotation, as_rotation
 
 if TYPE_CHECKING:
     from cuspfa.posterior.base import Posterior
-
-
-class LoadingTable(NamedTuple):
-    """Loadings of aligned draws, all (p, K), on the correlation scale."""
-
-    mean: Array
-    lower: Array
-    upper: Array
-    false_sign_rate: Array
-    """Local false sign rate: the probability that the loading does not have the sign that it seems
-    to have, min{pr(λ ≤ 0), pr(λ ≥ 0)}."""
-
-
-class ScoreTable(NamedTuple):
-    """Factor scores of aligned draws, all (n, K)."""
-
-    mean: Array
-    lower: Array
-    upper: Array
 
 
 class Item(NamedTuple):
@@ -51,6 +33,84 @@ class Item(NamedTuple):
     lower: float
     upper: float
     false_sign_rate: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LoadingTable(Table):
+    """Loadings of aligned draws on the correlation scale.
+
+    Attributes
+    ----------
+    mean, lower, upper : ndarray (p, K)
+        Posterior means, and ends of the intervals.
+    false_sign_rate : ndarray (p, K)
+        Local false sign rate: the probability that the loading does not have the sign that it
+        seems to have, min{pr(λ ≤ 0), pr(λ ≥ 0)}.
+    names : list of str
+        The variables.
+    """
+
+    mean: Array
+    lower: Array
+    upper: Array
+    false_sign_rate: Array
+    names: list[str]
+
+    def __repr__(self) -> str:
+        return f"<LoadingTable of {self.mean.shape[0]} variables, {self.mean.shape[1]} factors>"
+
+    def item(self, j: int, h: int) -> Item:
+        """One loading, of variable j on factor h, both from 0."""
+        sides = (self.mean, self.lower, self.upper, self.false_sign_rate)
+        loading, lower, upper, rate = (float(side[j, h]) for side in sides)
+        return Item(self.names[j], loading, lower, upper, rate)
+
+    def _columns(self) -> Columns:
+        found = _long("variable", self.names, self.mean, self.lower, self.upper)
+        return {**found, "false_sign_rate": self.false_sign_rate.ravel().tolist()}
+
+    def _repr_html_(self) -> str:
+        """By variable and factor: the mean, and the interval in brackets."""
+        columns: dict[str, list[str]] = {"variable": self.names}
+        for h in range(self.mean.shape[1]):
+            sides = zip(self.mean[:, h], self.lower[:, h], self.upper[:, h], strict=True)
+            columns[f"factor{h + 1}"] = [
+                f"{m:.2f} [{low:.2f}, {high:.2f}]" for m, low, high in sides
+            ]
+        return html_table(columns)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ScoreTable(Table):
+    """Factor scores of aligned draws.
+
+    Attributes
+    ----------
+    mean, lower, upper : ndarray (n, K)
+        Posterior means, and ends of the intervals.
+    """
+
+    mean: Array
+    lower: Array
+    upper: Array
+
+    def __repr__(self) -> str:
+        return f"<ScoreTable of {self.mean.shape[0]} rows, {self.mean.shape[1]} factors>"
+
+    def _columns(self) -> Columns:
+        return _long("row", range(len(self.mean)), self.mean, self.lower, self.upper)
+
+
+def _long(what: str, labels: Sequence[Any], mean: Array, lower: Array, upper: Array) -> Columns:
+    """One line for each entry of (n, K) matrices, factors varying fastest."""
+    k = mean.shape[1]
+    return {
+        what: [label for label in labels for _ in range(k)],
+        "factor": [h for _ in labels for h in range(1, k + 1)],
+        "mean": mean.ravel().tolist(),
+        "lower": lower.ravel().tolist(),
+        "upper": upper.ravel().tolist(),
+    }
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -95,6 +155,14 @@ class AlignedDraws:
 
     def __len__(self) -> int:
         return len(self.draws)
+
+    def to_frame(self) -> Any:
+        """The table of loadings with 95 % intervals as a data frame; see `table`."""
+        return self.table().to_frame()
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the table of loadings with 95 % intervals."""
+        return self.table()._repr_html_()
 
     @property
     def quality(self) -> float:
@@ -165,7 +233,8 @@ class AlignedDraws:
             below = np.count_nonzero(values <= 0, axis=2)
             above = np.count_nonzero(values >= 0, axis=2)
             found[3, part] = np.minimum(below, above) / values.shape[2]
-        return LoadingTable(*found)
+        mean, lower, upper, rate = found
+        return LoadingTable(mean, lower, upper, rate, [self.names[j] for j in rows])
 
     def top_items(self, number: int = 5, prob: float = 0.95) -> list[list[Item]]:
         """The variables of largest absolute mean loading on each factor, with intervals.
@@ -182,10 +251,7 @@ class AlignedDraws:
         number = whole("number", number, 1)
         table = self.table(prob)
         order = np.argsort(-np.abs(table.mean), axis=0, kind="stable")[:number]
-        return [
-            [Item(self.names[j], *(float(side[j, h]) for side in table)) for j in order[:, h]]
-            for h in range(order.shape[1])
-        ]
+        return [[table.item(j, h) for j in order[:, h]] for h in range(order.shape[1])]
 
     def scores(self, X: Any, prob: float = 0.95, *, random_state: RandomState = 0) -> ScoreTable:
         """Factor scores of rows, with intervals that hold all there is of uncertainty.
@@ -261,8 +327,8 @@ class AlignedDraws:
 
 def align(
     posterior: Posterior,
-    rotation: str | Rotation | None,
-    alignment: str | None,
+    rotation: Method | Rotation | Literal["own"] | None,
+    alignment: Literal["rotation", "procrustes"] | None,
     draws: Draws | None,
     n_draws: int,
     random_state: RandomState,

@@ -9,6 +9,7 @@ import numpy as np
 
 from cuspfa._typing import Array, Indices, RandomState
 from cuspfa._utils.arguments import generator, must_be, whole
+from cuspfa._utils.tables import Columns, Table
 from cuspfa.diagnostics.retention import match_factors
 from cuspfa.errors import DataError
 from cuspfa.posterior.base import Posterior
@@ -23,7 +24,7 @@ PERMUTATIONS = 100
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FactorCongruence:
+class FactorCongruence(Table):
     """Pairs of factors of two fits; `print` it, or read its fields.
 
     Attributes
@@ -70,8 +71,18 @@ class FactorCongruence:
             )
         return "\n".join(lines)
 
+    def _columns(self) -> Columns:
+        return {
+            "first": (self.pairs[:, 0] + 1).tolist(),
+            "second": (self.pairs[:, 1] + 1).tolist(),
+            "congruence": self.congruence.tolist(),
+            "lower": self.lower.tolist(),
+            "upper": self.upper.tolist(),
+            "chance": self.chance.tolist(),
+        }
+
     def __repr__(self) -> str:
-        return f"<Comparison of {len(self.congruence)} pairs of factors>"
+        return f"<FactorCongruence of {len(self.congruence)} pairs of factors>"
 
 
 def factor_congruence(

@@ -9,20 +9,24 @@ correlations Φ = TᵀT. Everything works on stacks (B, p, K): random starts, or
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 
 from cuspfa._typing import Array, BoolArray
 from cuspfa._utils.arguments import generator, must_be, one_of, positive, whole
+from cuspfa._utils.tables import Columns, data_frame, html_table
 from cuspfa.errors import DataError, InputError
 from cuspfa.rotation.criteria import Criterion, Geomin, Quartic, Target
 
+Method = Literal[
+    "varimax", "quartimax", "equamax", "promax", "oblimin", "quartimin", "geomin", "target"
+]
+METHODS: tuple[Method, ...] = get_args(Method)
 ORTHOGONAL = ("varimax", "quartimax", "equamax")
 OBLIQUE = ("promax", "oblimin", "quartimin")
 EITHER = ("geomin", "target")
 """Oblique unless asked otherwise."""
-METHODS = ORTHOGONAL + OBLIQUE + EITHER
 KAISER = ("varimax", "promax")
 """Rows are normalised by default, as in R's own varimax and in psych."""
 TIED = 1e-6
@@ -77,7 +81,7 @@ class Rotation:
 'oblimin', 'quartimin', 'geomin', 'target'. Got 'oblimax' instead.
     """
 
-    method: str = "oblimin"
+    method: Method = "oblimin"
     oblique: bool | None = None
     normalize: bool | None = None
     target: Any = None
@@ -142,6 +146,24 @@ class RotatedLoadings(NamedTuple):
     """(n_starts,) the same by start: where few are equal to the lowest, look twice."""
     converged: bool
 
+    def to_frame(self, names: list[str] | None = None) -> Any:
+        """The loadings as a data frame of pandas or, without it, of polars.
+
+        Parameters
+        ----------
+        names : list of str or None, default=None
+            The variables; None calls them x0, x1, ...
+        """
+        return data_frame(self._columns(names))
+
+    def _repr_html_(self) -> str:
+        return html_table(self._columns(None))
+
+    def _columns(self, names: list[str] | None) -> Columns:
+        own = [f"x{j}" for j in range(len(self.loadings))] if names is None else names
+        factors = {f"factor{k}": column.tolist() for k, column in enumerate(self.loadings.T, 1)}
+        return {"variable": own, **factors}
+
     @property
     def structure(self) -> Array:
         """(p, K) correlations of variables with factors: the pattern times Φ."""
@@ -156,10 +178,10 @@ def as_rotation(rotation: Any) -> Rotation | None:
         raise must_be("rotation", "None, a word such as 'oblimin' or a Rotation", rotation)
     if rotation == "target":
         raise InputError("rotation 'target' needs its target: Rotation('target', target=...).")
-    return Rotation(rotation)
+    return Rotation(cast(Method, rotation))  # which checks it
 
 
-def rotate(loadings: Any, rotation: str | Rotation = "oblimin") -> RotatedLoadings:
+def rotate(loadings: Any, rotation: Method | Rotation = "oblimin") -> RotatedLoadings:
     """Rotate loadings to simple structure.
 
     Factors are ordered by the variance they account for, and the largest loading of each is

@@ -15,7 +15,7 @@ from cuspfa.inference.gibbs.settings import GibbsFit
 from cuspfa.missing.patterns import IncompleteRows
 from cuspfa.missing.saturated import Unrestricted, too_long, unrestricted
 from cuspfa.model.prior import CuspPrior
-from cuspfa.posterior.fit_info import FitInfo, SearchEntry
+from cuspfa.posterior.fit_info import FitInfo, SearchEntry, SearchPath
 from cuspfa.posterior.sampled import SampledPosterior
 
 MET, ENOUGH = 1.05, 100.0
@@ -97,4 +97,4 @@ def _fit_info(fit: GibbsFit, posterior: SampledPosterior) -> FitInfo:
     ]
     converged = met and not (fit.interrupted or fit.out_of_time)
     trace = posterior.log_likelihood
-    return FitInfo("gibbs", math.nan, status, converged, fit.n_sweeps, trace, entries)
+    return FitInfo("gibbs", math.nan, status, converged, fit.n_sweeps, trace, SearchPath(entries))

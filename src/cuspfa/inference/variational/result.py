@@ -15,7 +15,7 @@ from cuspfa.inference.variational.steps import State
 from cuspfa.missing.kernels import RowsInMemory
 from cuspfa.model.prior import CuspPrior
 from cuspfa.posterior.distributions import Means, ScoreDistribution
-from cuspfa.posterior.fit_info import FitInfo
+from cuspfa.posterior.fit_info import FitInfo, SearchPath
 from cuspfa.posterior.variational import VariationalPosterior
 
 
@@ -63,7 +63,7 @@ def fit_info_of(fit: VariationalFit) -> FitInfo:
         status is Status.CONVERGED,
         run.n_iter,
         run.trace,
-        fit.entries,
+        SearchPath(fit.entries),
     )
 
 

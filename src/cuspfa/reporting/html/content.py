@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -175,7 +175,7 @@ def gather(posterior: Posterior, draws: Draws | None = None, scores: Any = None)
         names=[names[j] for j in shown],
         shown=shown,
         axes=axes,
-        factors=_factor_rows(summary, axes[0], [names[j] for j in shown]),
+        factors=_factor_rows(summary, axes[0]),
         explained=(float(total[0]), float(total[1]), float(total[2])),
         communality=(
             np.median(common[:, shown], axis=0),
@@ -220,14 +220,14 @@ def _axes(
         few = np.linspace(0, len(draws) - 1, min(len(draws), OTHER_DRAWS)).astype(np.intp)
         draws = draws.some(few)
     quick = draws.loadings.size <= (QUICK if own else OTHER_QUICK)
-    way = None if rotation is None or quick else "procrustes"
+    way: Literal["procrustes"] | None = None if rotation is None or quick else "procrustes"
     aligned = posterior.align("own" if own else rotation, alignment=way, draws=draws)
     loadings = aligned.reference.loadings
     return Axes(
         key="principal" if rotation is None else rotation.method,
         label="Principal axes" if rotation is None else rotation.method.capitalize(),
         oblique=rotation is not None and rotation.is_oblique,
-        table=aligned.table(columns=shown)._replace(mean=loadings[shown]),
+        table=replace(aligned.table(columns=shown), mean=loadings[shown]),
         shares=_share_table(posterior, aligned, draws, rotation),
         correlations=aligned.reference.correlations,
         quality=aligned.quality,
@@ -244,11 +244,11 @@ def _share_table(
     return np.asarray(np.quantile(drawn, [0.5, 0.025, 0.975], axis=0).T[: posterior.n_active])
 
 
-def _factor_rows(summary: Summary, axes: Axes, names: list[str]) -> list[FactorRow]:
+def _factor_rows(summary: Summary, axes: Axes) -> list[FactorRow]:
     table, found = axes.table, []
     for h, line in enumerate(summary.factors):
         best = np.argsort(-np.abs(table.mean[:, h]), kind="stable")[:ITEMS]
-        items = [Item(names[j], *(float(side[j, h]) for side in table)) for j in best]
+        items = [table.item(j, h) for j in best]
         found.append(FactorRow(line.share, line.lower, line.upper, line.determinacy, items))
     return found
 
