@@ -20,7 +20,7 @@ HOSTILE = [
 
 
 def fit(rows, names=None, **settings):
-    return CuspFactorAnalysis(random_state=0, **settings)._fit_rows(rows, names).posterior_
+    return CuspFactorAnalysis(random_state=0, **settings)._fit(rows, names).posterior_
 
 
 @pytest.fixture(scope="session")

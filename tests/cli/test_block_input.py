@@ -11,7 +11,7 @@ import cuspfa
 from cuspfa import CuspFactorAnalysis, datasets
 from cuspfa.cli import block_input
 from cuspfa.cli.app import run
-from cuspfa.estimator import fit_warnings
+from cuspfa.estimator import factor_analysis, fit_warnings
 
 ITEMS = [f"item{j}" for j in range(8)]
 
@@ -130,13 +130,13 @@ def test_the_answer_outlives_a_file_that_is_gone_after_the_fit(
 ):
     path = tmp_path / "answers.csv"
     frame[ITEMS].mask(frame[ITEMS] > 2).to_csv(path, index=False)
-    begun = CuspFactorAnalysis._fit
+    begun = factor_analysis.infer
 
-    def fit_and_remove(self, *arguments):
+    def remove_and_infer(*arguments, **settings):
         path.unlink()
-        return begun(self, *arguments)
+        return begun(*arguments, **settings)
 
-    monkeypatch.setattr(CuspFactorAnalysis, "_fit", fit_and_remove)
+    monkeypatch.setattr(factor_analysis, "infer", remove_and_infer)
     assert fit(path, "--factors", "2", "--memory-limit", "1GB") == 0
     lacking = int((frame[ITEMS] > 2).any(axis=1).sum())
     assert f"in {lacking} of 900 rows" in " ".join(capsys.readouterr().out.split())

@@ -4,6 +4,7 @@ import csv
 import json
 import re
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pyarrow.parquet
 import pytest
 
 from cuspfa import CuspFactorAnalysis, datasets
+from cuspfa._utils.fit_warning_text import terminal_text
 from cuspfa.cli.app import run
 from cuspfa.data.screening.columns import choose
 from cuspfa.data.screening.missing_codes import codes_of, find_codes
@@ -230,11 +232,11 @@ def test_codes_are_told_by_value_with_their_columns():
     rows[4:6, 0] = 888
     first, second = find_codes([f"q{j}" for j in range(12)], rows)
     assert (first.value, first.count, len(first.columns)) == (-99, 12, 6)
-    told = first.told(aloud=True)
+    told = terminal_text(first.warning())
     assert told.startswith("-99 occurs 12 times")
     assert "q0, q1, q2, q3 and 2 more. If" in told
     assert told.endswith("--missing -99")
-    assert "99" not in first.told(aloud=False)
+    assert "99" not in terminal_text(replace(first.warning(), value=None))
     assert second.value == 888
 
 
@@ -281,7 +283,7 @@ def test_codes_are_warned_of_and_missing_takes_them(cuspfa):
     assert code == 0
     assert "-99" in err
     assert "-99" not in out
-    assert "occurs 9 times" in json.loads(out)["warnings"][0]
+    assert "occurs 9 times" in json.loads(out)["warnings"][0]["message"]
     for words in (["--missing", "-99,999"], ["--missing=-99"]):
         code, out, err = cuspfa("fit", path, *words, "-o", "fit.cusp")
         assert code == 0

@@ -27,6 +27,7 @@ from cuspfa.cli import terminal
 from cuspfa.cli.app import run
 from cuspfa.errors import CuspWarning
 from cuspfa.inference.variational.progress import Progress
+from cuspfa.reporting.recipe import python_recipe
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = "from cuspfa.cli import main; main()"
@@ -314,7 +315,7 @@ def test_warnings_of_the_library_are_lines(cuspfa, tmp_path):
         code, out, err = cuspfa("fit", path, "--factors", "7")
     assert code == 0
     assert err == ""
-    assert "Warning: column 'i' (index 8) is nearly constant" in out
+    assert "Warning: column 'i' is nearly constant" in out
     assert "--factors 7 was asked for" in " ".join(out.split())
     assert "n_factors" not in out
 
@@ -383,7 +384,7 @@ def test_debug_shows_the_traceback_of_a_mistake(capsys):
 
 
 def test_a_defect_is_exit_code_1(cuspfa, plain_csv, monkeypatch):
-    monkeypatch.setattr(CuspFactorAnalysis, "_fit_rows", lambda *_: 1 / 0)
+    monkeypatch.setattr(CuspFactorAnalysis, "_fit", lambda *_: 1 / 0)
     code, _, err = cuspfa("fit", plain_csv)
     assert code == 1
     assert "unexpected ZeroDivisionError" in err
@@ -395,7 +396,7 @@ def test_ctrl_c_leaves_nothing(cuspfa, plain_csv, monkeypatch, where):
         raise KeyboardInterrupt
 
     if where == "fit":
-        monkeypatch.setattr(CuspFactorAnalysis, "_fit_rows", press)
+        monkeypatch.setattr(CuspFactorAnalysis, "_fit", press)
     else:
         monkeypatch.setattr(os, "fsync", press)
     code, _, err = cuspfa("fit", plain_csv, "-o", "fit.cusp")
@@ -524,13 +525,16 @@ def test_the_most_factors(cuspfa, plain_csv):
     assert code == 0
     said = " ".join(out.split())
     assert "As many factors were found as --max-factors 1 allows" in said
-    assert "Raise it: --max-factors 2, or leave it out; if this number is what you want" in said
-    assert "say --factors 1 instead" in said
+    assert (
+        "raise it: --max-factors 2, or leave it out. To keep this number, give it: --factors 1."
+        in said
+    )
     provenance = load("fit.cusp").provenance
     assert "--max-factors 1" in provenance.command
-    assert "method=Variational(max_factors=1)" in provenance.python
+    code = python_recipe(provenance)
+    assert "method=Variational(max_factors=1)" in code
     with pytest.warns(CuspWarning, match="max_factors=1 allows"):
-        exec(provenance.python, {})
+        exec(code, {})
 
 
 # --- info, scores, plot ---

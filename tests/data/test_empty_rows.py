@@ -19,6 +19,7 @@ from cuspfa import (
     predict_to_file,
     select_n_factors,
 )
+from cuspfa._utils.fit_warning import EmptyRows
 from cuspfa.cli.app import run
 from cuspfa.diagnostics.assumptions import outlying_rows
 from cuspfa.errors import CuspWarning, DataError
@@ -70,7 +71,7 @@ def test_empty_rows_change_nothing(rows: Any, alone: CuspFactorAnalysis, number:
     widths = [np.diff(one.posterior_.interval("communality")[:2], axis=0) for one in (found, alone)]
     np.testing.assert_allclose(*widths)
     assert found.posterior_.provenance is not None
-    assert "no value at all" in " ".join(found.posterior_.provenance.warnings)
+    assert EmptyRows(number, 60) in found.posterior_.provenance.warnings
 
 
 def test_an_empty_row_beside_rows_that_lack_some_values(rows: Any) -> None:

@@ -277,7 +277,7 @@ def test_noise_variance_falls_as_its_shape_rises():
 
 
 def test_max_factors():
-    said = r"as max_factors=1 allows.*Raise max_factors: method=Variational\(max_factors=2\)"
+    said = r"as max_factors=1 allows.*raise it: method=Variational\(max_factors=2\)"
     with pytest.warns(CuspWarning, match=said) as caught:
         model = fit(method=Variational(max_factors=1))
     assert len(caught) == 1

@@ -17,6 +17,7 @@ from cuspfa import (
     Variational,
     datasets,
 )
+from cuspfa._utils.fit_warning_text import python_text, terminal_text
 from cuspfa.data.complete import prepare_rows
 from cuspfa.data.in_memory import GramMatrix
 from cuspfa.data.protocols import CompleteSource
@@ -349,11 +350,16 @@ def test_starts_of_wide_data_see_no_more_directions_than_there_are(n, p):
 
 def test_a_long_fit_is_announced():
     assert cost_of_incomplete(2800, 2600, 25, None) is None
-    said = cost_of_incomplete(100_000, 100_000, 100, None)
+    warning = cost_of_incomplete(100_000, 100_000, 100, None)
+    assert (warning.n_columns, warning.n_patterns) == (100, 100_000)
+    said = python_text(warning)
     assert "100000 different patterns" in said
     assert re.search(r"about 0\.\d s an iteration and \d+ minutes in all", said)
-    assert "n_factors given" in said
-    assert "n_factors given" not in cost_of_incomplete(100_000, 100_000, 300, 20)
+    assert "given n_factors" in said
+    given = cost_of_incomplete(100_000, 100_000, 300, 20)
+    assert "given n_factors" not in python_text(given)
+    assert "--factors takes a tenth of it." in terminal_text(warning)
+    assert "--factors" not in terminal_text(given)
     assert cost_of_incomplete(100_000, 12, 25, None) is None  # few patterns
 
 

@@ -31,7 +31,7 @@ DRAWN = ("search", "forest", "communality")
 
 def fit(rows, names=None, **settings):
     model = CuspFactorAnalysis(random_state=0, **settings)
-    return model._fit_rows(rows, names).posterior_
+    return model._fit(rows, names).posterior_
 
 
 @pytest.fixture(scope="module")

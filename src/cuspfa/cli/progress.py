@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from cuspfa._utils.fit_warning_text import MUCH, rounded
 from cuspfa.cli.console import Terminal
 from cuspfa.data.out_of_core.stream import Progress as Read
-from cuspfa.estimator.fit_warnings import MUCH, rounded
 from cuspfa.inference.gibbs.chain import GibbsProgress
 from cuspfa.inference.variational.progress import Progress as At
 from cuspfa.inference.variational.search_settings import SearchSettings

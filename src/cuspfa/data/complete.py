@@ -1,4 +1,4 @@
-"""From a checked table or moments to a ready source: the home is chosen by shape."""
+"""From a checked table or moments to a ready source: the layout is chosen by shape."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from cuspfa._typing import Array
+from cuspfa._utils.fit_warning import FitWarning
 from cuspfa.data.in_memory import GramMatrix, RowMatrix, SparseMatrix, row_blocks
 from cuspfa.data.moments import Moments
 from cuspfa.data.protocols import CompleteMatrix, CompleteSource, DataSource
@@ -26,10 +27,14 @@ class Prepared(NamedTuple):
     center: Array
     scale: Array
     n: int
+    names: list[str] | None = None
+    """Column names, if the data have any and all are text."""
+    warnings: tuple[FitWarning, ...] = ()
+    """What the data give reason for."""
 
 
 def prepare_moments(moments: Moments, *, scaling: str, flat_mean: bool) -> Prepared:
-    """The Gram home."""
+    """As a Gram matrix."""
     variances = np.diag(moments.cross_products) / max(moments.n - 1, 1)
     scale = column_scale(variances, scaling)
     gram = moments.cross_products / scale[:, None] / scale
@@ -38,7 +43,7 @@ def prepare_moments(moments: Moments, *, scaling: str, flat_mean: bool) -> Prepa
 
 
 def prepare_rows(rows: Any, *, scaling: str, flat_mean: bool) -> Prepared:
-    """The Gram home for n ≥ p, rows for p > n; sparse rows stay sparse where p is large.
+    """A Gram matrix for n ≥ p, rows for p > n; sparse rows stay sparse where p is large.
 
     `scaling` is "columns" (unit variances), "common" (unit median variance) or "none".
     """

@@ -12,10 +12,12 @@ from scipy.sparse import issparse
 
 from cuspfa._typing import Array
 from cuspfa._utils.arguments import must_be, whole
+from cuspfa._utils.fit_warning import EmptyRows
+from cuspfa._utils.fit_warning_text import python_text
 from cuspfa._utils.warn import warn
 from cuspfa.data.in_memory import row_blocks
 from cuspfa.data.sums import Sums
-from cuspfa.data.validate import check_rows, left_out
+from cuspfa.data.validate import check_rows
 from cuspfa.errors import DataError
 from cuspfa.io import moments_format
 
@@ -124,9 +126,8 @@ class Moments:
         table = check_rows(rows, fitted=True)
         if issparse(table.rows):
             raise DataError("Moments are made of dense rows; fit a sparse matrix directly.")
-        said = left_out(len(table.empty), len(table.rows))
-        if said is not None:
-            warn(said)
+        if table.empty:
+            warn(python_text(EmptyRows(len(table.empty), len(table.rows))))
         return cls.from_checked_rows(table.rows, table.names if names is None else names)
 
     @classmethod

@@ -159,18 +159,6 @@ def without_values(rows: Any) -> BoolArray:
     return np.asarray(found)
 
 
-def left_out(empty: int, n: int) -> str | None:
-    """What is to be said of so many rows without any value beside n others."""
-    if not empty:
-        return None
-    rows = (
-        "1 row has no value at all and is"
-        if empty == 1
-        else (f"{empty} rows have no value at all and are")
-    )
-    return f"{rows} left out: {n} rows are analysed."
-
-
 def _read(
     data: Any, names: list[str] | None, allow_missing: bool, *, fitted: bool = False
 ) -> tuple[Table, tuple[Array, Array]]:

@@ -1,9 +1,8 @@
-"""The scikit-learn face: check → source → engine → posterior → attributes."""
+"""The estimator: check parameters → prepare data → infer → posterior → attributes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -15,33 +14,32 @@ from sklearn.utils import Tags, estimator_html_repr
 from cuspfa._typing import RandomState
 from cuspfa._utils.arguments import generator, must_be, one_of
 from cuspfa._utils.sklearn_compat import Interval, StrOptions, check_parameters
-from cuspfa._utils.warn import warn
-from cuspfa.data.complete import Prepared, prepare_moments, prepare_rows
+from cuspfa.data.complete import Prepared
 from cuspfa.data.moments import Moments
-from cuspfa.data.names import text_names
-from cuspfa.data.out_of_core.load import find_out_of_core, load_data
-from cuspfa.data.screening.near_constant import near_constant
-from cuspfa.data.validate import check_table, left_out
+from cuspfa.data.prepare import prepare
 from cuspfa.errors import DataError
-from cuspfa.estimator import fit_warnings
+from cuspfa.estimator.fit_warnings import announce_long_fit, warn_once
 from cuspfa.estimator.prediction import NewRows
 from cuspfa.estimator.repr_html import with_result
-from cuspfa.inference.engine import ENGINES, Method, default_prior, infer
+from cuspfa.inference.engine import (
+    ENGINES,
+    Method,
+    Outcome,
+    default_prior,
+    engine_settings,
+    infer,
+)
 from cuspfa.inference.gibbs.settings import Gibbs
 from cuspfa.inference.variational.settings import Variational
-from cuspfa.missing.source import (
-    MissingDataSource,
-    never_co_observed,
-    prepare_incomplete,
-    single_values,
-)
 from cuspfa.model.prior import CuspPrior
+from cuspfa.posterior.provenance import FitSettings, Origin, Provenance, versions
 from cuspfa.posterior.sampled import SampledPosterior
 from cuspfa.posterior.variational import VariationalPosterior
 from cuspfa.rotation.gpa import METHODS, Rotation, as_rotation
 
 FARTHEST = 1e30
 """Standard deviations, on the scale of the prior, beyond which its numbers would mean nothing."""
+UNKNOWN = Origin()
 
 
 class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
@@ -260,10 +258,10 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
     def from_posterior(cls, posterior: VariationalPosterior | SampledPosterior) -> Self:
         """A fitted model of a posterior, such as one that `cuspfa.load` has read.
 
-        It answers all that the model answered which made the posterior: scores, densities, filled
-        rows. Its parameters are those of that fit as far as they are known: number of factors,
-        prior, scaling, rotation and seed. Settings of the engine (`Variational(tol=…)`,
-        `Gibbs(n_draws=…)`) are not kept; set them before it is fitted again.
+        It answers all that the model answered which made the posterior: scores, densities, imputed
+        rows. Its parameters are those of that fit, the settings of the engine among them. Not kept
+        are `n_jobs`, callbacks, the folder of checkpoints, and the state of a generator that was
+        given as `random_state`.
 
         Parameters
         ----------
@@ -293,13 +291,8 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
                 "posterior", "the posterior_ of a fit, or what cuspfa.load has read", posterior
             )
         if posterior.fit_info is None:
-            raise must_be("posterior", "of a fit, with its record", "one without")
-        known = posterior.provenance.parameters if posterior.provenance is not None else {}
-        model = cls(method=posterior.fit_info.method, rotation=posterior.rotation, **known)
-        usual = default_prior(ENGINES[posterior.fit_info.method]())
-        fewest = float(posterior.column_counts.min())  # less one, where means are unknown
-        if posterior.prior not in (usual, usual.for_counts(fewest), usual.for_counts(fewest - 1)):
-            model.prior = posterior.prior
+            raise must_be("posterior", "of a fit, with its fit_info", "one without")
+        model = cls(**_parameters(posterior))
         model._store(posterior)
         return model
 
@@ -324,7 +317,7 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
-        return self._fit_rows(X)
+        return self._fit(X)
 
     def fit_moments(self, moments: Moments) -> Self:
         """Fit to sufficient statistics: count, means and cross-products.
@@ -348,60 +341,31 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
         >>> CuspFactorAnalysis().fit_moments(Moments.from_correlation(R, n=200)).n_factors_
         1
         """
-        method, scaling = self._check_parameters()
         if not isinstance(moments, Moments):
             raise must_be("moments", "a Moments object", moments)
-        if moments.n < 2:
-            raise DataError(f"moments must be of at least 2 rows. Got {moments.n} instead.")
-        moments.check_usable()
-        self._check_n_factors(len(moments.mean), method)
-        names = None if moments.names is None else text_names(moments.names)
-        prepared = prepare_moments(moments, scaling=scaling, flat_mean=method.mean == "flat")
-        return self._fit(prepared, method, names)
+        return self._fit(moments)
 
-    def _fit_rows(self, X: Any, names: list[str] | None = None) -> Self:
-        """`names` are for a matrix that has its names beside it, as in `fit_anndata`."""
-        method, scaling = self._check_parameters()
-        view, empty, remark = find_out_of_core(X), 0, None
-        if view is not None:
-            self._check_n_factors(view.n_columns, method)
-            brought = load_data(view, scaling=scaling, flat_mean=method.mean == "flat")
-            if brought.prepared is not None:
-                return self._fit(brought.prepared, method, brought.names, brought.concern)
-            X, names = brought.rows, brought.names
-            remark, empty = brought.concern, brought.empty
-        table = check_table(X, names, allow_missing=True)
-        self._check_n_factors(table.rows.shape[1], method)
-        flat = method.mean == "flat"
-        if table.has_missing:
-            if not flat:
-                raise DataError(
-                    "X has missing values, and mean='plug-in' would take the means of what was "
-                    "observed as known, which is biased. Use "
-                    f"{type(method).__name__}(mean='flat'), or rows without missing values."
-                )
-            prepared = prepare_incomplete(table.rows, scaling=scaling, flat_mean=flat)
-            if isinstance(method, Variational):
-                self._say_before(prepared)
-        else:
-            prepared = prepare_rows(table.rows, scaling=scaling, flat_mean=flat)
-        concerns = (
-            remark,
-            left_out(empty + len(table.empty), prepared.n),
-            near_constant(table),
-            never_co_observed(prepared.source, table.labels),
-            single_values(prepared.source),
+    def _fit(self, X: Any, names: list[str] | None = None, origin: Origin = UNKNOWN) -> Self:
+        """Check, prepare, infer, store, warn.
+
+        `names` are for data that have none of their own, and `origin` is what is known of them.
+        """
+        method = self._check_parameters()
+        prepared = prepare(
+            X,
+            names,
+            scaling=self._scaling,
+            flat_mean=method.mean == "flat",
+            check_width=lambda p: self._check_n_factors(p, method),
         )
-        concern = " ".join(filter(None, concerns)) or None
-        return self._fit(prepared, method, table.names, concern)
-
-    def _say_before(self, prepared: Prepared) -> None:
-        assert isinstance(prepared.source, MissingDataSource)
-        size = (len(prepared.source.data.rows), len(prepared.source.data.patterns))
-        number = None if isinstance(self.n_factors, str) else int(self.n_factors)
-        said = fit_warnings.cost_of_incomplete(*size, prepared.source.p, number)
-        if said is not None:
-            warn(said)
+        outcome = self._infer(prepared, method, origin)
+        self._store(outcome.posterior)
+        if outcome.interrupted:
+            raise KeyboardInterrupt
+        provenance = outcome.posterior.provenance
+        assert provenance is not None
+        warn_once(provenance.warnings, provenance.settings.engine)
+        return self
 
     # --- scikit-learn's own ---
 
@@ -445,45 +409,62 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
         if method.max_factors is not None and self.n_factors > method.max_factors:
             raise must_be("n_factors", f"at most max_factors={method.max_factors}", self.n_factors)
 
-    def _check_parameters(self) -> tuple[Method, str]:
-        """The engine, and how the data are to be scaled."""
+    def _check_parameters(self) -> Method:
+        """The engine, checked like all parameters."""
         check_parameters(self)
         method = ENGINES[self.method]() if isinstance(self.method, str) else self.method
         method.check()
-        if self.standardize:
-            return method, "columns"
-        return method, "common" if self.prior is None else "none"
+        return method
 
-    def _fit(
-        self,
-        prepared: Prepared,
-        method: Method,
-        names: list[str] | None,
-        concern: str | None = None,
-    ) -> Self:
+    @property
+    def _scaling(self) -> str:
+        """What columns are divided by, as `data.prepare` takes it."""
+        if self.standardize:
+            return "columns"
+        return "common" if self.prior is None else "none"
+
+    def _infer(self, prepared: Prepared, method: Method, origin: Origin) -> Outcome:
         prior = default_prior(method) if self.prior is None else self.prior
-        prior = prior.for_counts(float(prepared.source.counts.min()))
         n_factors = None if isinstance(self.n_factors, str) else int(self.n_factors)
+        if isinstance(method, Variational):
+            announce_long_fit(prepared.source, n_factors)
         sizes = np.sqrt(prepared.source.squares / prepared.source.counts)
         if sizes.max() > FARTHEST:
             raise self._out_of_digits(prepared, "columns are too large for the prior's scale")
+        settings = self._settings(method)
         try:
-            found = infer(
+            return infer(
                 method,
                 prepared,
-                prior,
+                prior.for_counts(float(prepared.source.counts.min())),
                 n_factors=n_factors,
                 rng=generator(self.random_state),
                 n_jobs=None if self.n_jobs is None else int(self.n_jobs),
-                names=names,
+                rotation=settings.rotation,
+                provenance=Provenance(
+                    settings,
+                    origin.data,
+                    origin.command,
+                    origin.warnings + prepared.warnings,
+                    versions(),
+                ),
             )
         except np.linalg.LinAlgError as error:
             raise self._out_of_digits(prepared, str(error)) from error
-        self._store(replace(found.posterior, rotation=as_rotation(self.rotation)))
-        if found.interrupted:
-            raise KeyboardInterrupt
-        fit_warnings.tell(self, method, prior, n_factors, concern, found)
-        return self
+
+    def _settings(self, method: Method) -> FitSettings:
+        """The parameters, as a posterior keeps them."""
+        seed: Any = self.random_state
+        if seed is not None:
+            seed = int(seed) if isinstance(seed, Integral) else "generator"
+        return FitSettings(
+            engine=engine_settings(method),
+            n_factors="auto" if isinstance(self.n_factors, str) else int(self.n_factors),
+            prior=self.prior,
+            standardize=bool(self.standardize),
+            rotation=as_rotation(self.rotation),
+            random_state=seed,
+        )
 
     def _out_of_digits(self, prepared: Prepared, reason: str) -> DataError:
         advice = "Drop columns that are copies or sums of others."
@@ -522,3 +503,24 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
             self.feature_names_in_ = np.array(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
+
+
+def _parameters(posterior: VariationalPosterior | SampledPosterior) -> dict[str, Any]:
+    """Parameters of the model that made a posterior, as far as they are known."""
+    assert posterior.fit_info is not None
+    if posterior.provenance is None:
+        return {
+            "method": posterior.fit_info.method,
+            "prior": posterior.prior,
+            "rotation": posterior.rotation,
+        }
+    settings = posterior.provenance.settings
+    engine, seed = settings.engine, settings.random_state
+    return {
+        "n_factors": settings.n_factors,
+        "method": ENGINES[engine.name](**engine.values) if engine.values else engine.name,
+        "prior": settings.prior,
+        "standardize": settings.standardize,
+        "rotation": posterior.rotation,
+        "random_state": None if seed == "generator" else seed,
+    }

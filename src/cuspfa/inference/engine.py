@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import replace
 from typing import NamedTuple
@@ -10,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.base import clone
 
+from cuspfa._utils.fit_warning import EngineSettings
 from cuspfa._utils.threads import one_blas_thread
 from cuspfa.data.complete import Prepared
 from cuspfa.inference.gibbs import result as sampled
@@ -17,13 +17,17 @@ from cuspfa.inference.gibbs.settings import Gibbs, GibbsStart, gibbs_prior
 from cuspfa.inference.variational import result as variational
 from cuspfa.inference.variational.settings import Variational
 from cuspfa.model.prior import CuspPrior
+from cuspfa.posterior.provenance import Provenance, with_warnings
 from cuspfa.posterior.sampled import SampledPosterior
 from cuspfa.posterior.variational import VariationalPosterior
+from cuspfa.rotation.gpa import Rotation
 
 Method = Variational | Gibbs
 START_PART = 0.5
 """The most of a sampler's `max_time` that goes into finding where chains begin."""
 ENGINES: dict[str, type[Method]] = {"variational": Variational, "gibbs": Gibbs}
+NO_EFFECT = ("callback", "checkpoint_dir")
+"""Settings on which no result depends."""
 
 
 def default_prior(method: Method) -> CuspPrior:
@@ -32,18 +36,10 @@ def default_prior(method: Method) -> CuspPrior:
 
 
 class Outcome(NamedTuple):
-    """What an estimator stores, and what it has to say."""
+    """A posterior, and whether the user interrupted the fit."""
 
     posterior: VariationalPosterior | SampledPosterior
     interrupted: bool
-    at_ledermann_bound: bool = False
-    """Are there more factors than the columns can tell apart?"""
-    limit: int | None = None
-    """The most factors that were looked for, if so many were found."""
-    rise: float = math.nan
-    """Nats that each of the last factors added to the bound, where more were not tried."""
-    evidence_rising: float | None = None
-    """Nats that the last factor added to the evidence, if it was rising where the scoring ended."""
 
 
 def infer(
@@ -54,22 +50,19 @@ def infer(
     n_factors: int | None,
     rng: np.random.Generator,
     n_jobs: int | None,
-    names: list[str] | None,
+    rotation: Rotation | None,
+    provenance: Provenance,
 ) -> Outcome:
-    """Fit, and put the result into the user's units."""
+    """Fit, and put the result into the user's units, with the engine's warnings added."""
     source = prepared.source
     with one_blas_thread(source.p * min(prepared.n, source.p)):
         if isinstance(method, Variational):
             fit = method.infer(source, prior, n_factors=n_factors, rng=rng, n_jobs=n_jobs)
-            posterior = variational.posterior_of(fit, prepared, prior, names)
-            return Outcome(
-                posterior,
-                fit.interrupted,
-                fit.at_ledermann_bound,
-                fit.limit,
-                fit.rise,
-                fit.evidence_rising,
+            warned = variational.warnings_of(fit, prepared, prior, method, n_factors)
+            found = variational.posterior_of(
+                fit, prepared, prior, rotation, with_warnings(provenance, warned)
             )
+            return Outcome(found, fit.interrupted)
         method.check_possible(prior)
         start, sampler = None, method
         if method.init == "variational":
@@ -83,7 +76,22 @@ def infer(
         drawn = sampler.infer(
             source, prior, n_factors=n_factors, rng=rng, n_jobs=n_jobs, start=start
         )
-        return Outcome(sampled.posterior_of(drawn, prepared, prior, names), drawn.interrupted)
+        posterior = sampled.posterior_of(
+            drawn, prepared, prior, method, n_factors, rotation, provenance
+        )
+        return Outcome(posterior, drawn.interrupted)
+
+
+def engine_settings(method: Method) -> EngineSettings:
+    """Its name, and the settings that differ from the defaults and have an effect on the result."""
+    usual = type(method)().get_params(deep=False)
+    changed = {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in method.get_params(deep=False).items()
+        if name not in NO_EFFECT and value != usual[name]
+    }
+    (word,) = (word for word, engine in ENGINES.items() if engine is type(method))
+    return EngineSettings(word, changed)
 
 
 def _start(

@@ -84,7 +84,7 @@ def fit_anndata(
         )
     genes = [str(name) for name in names]
     rows = values if used.all() else values[:, used]
-    model._fit_rows(rows, genes)
+    model._fit(rows, genes)
     loadings = np.zeros((adata.n_vars, model.n_factors_))
     loadings[used] = model.loadings_
     adata.obsm["X_cusp"] = model._scores(check_rows(rows, allow_missing=True))

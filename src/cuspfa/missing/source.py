@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from cuspfa._typing import Array
+from cuspfa._utils.fit_warning import NeverCoObserved, SingleValueRows, column
 from cuspfa.data.complete import SMALL_GRAM, Prepared, column_scale
 from cuspfa.data.in_memory import GramMatrix, RowMatrix
-from cuspfa.data.names import column_label
 from cuspfa.data.protocols import CompleteSource
 from cuspfa.inference.kernels import Statistics
 from cuspfa.inference.updates import LoadingsDistribution
@@ -288,36 +288,27 @@ class MissingDataSource:
             yield fitted - block.ones * (near @ (mean / self.data.n)) + stretch * left
 
 
-def single_values(source: Any) -> str | None:
-    """A warning of many rows with one value each, if there are."""
+def single_values(source: Any) -> SingleValueRows | None:
+    """Rows with one value each, if there are many."""
     if not isinstance(source, MissingDataSource):
         return None
     data = source.data
     alone = int(data.sizes[data.patterns.sum(axis=1) == 1].sum())
     if source.p < 2 or alone < MANY_ALONE * data.n:
         return None
-    return (
-        f"{alone} of {data.n} rows have one value only. They tell of means and variances, not of "
-        "correlations, and with many of them fewer factors may be found. Compare with a fit "
-        "without these rows."
-    )
+    return SingleValueRows(alone, data.n)
 
 
-def never_co_observed(source: Any, labels: list[Any] | None) -> str | None:
-    """A warning that names columns of which no row has both, if there are."""
+def never_co_observed(source: Any, labels: list[Any] | None) -> NeverCoObserved | None:
+    """Pairs of columns of which no row has both, if there are any."""
     together = source.together if isinstance(source, MissingDataSource) else None
     if together is None:
         return None
     first, second = np.nonzero(np.triu(together == 0, 1))
     if not len(first):
         return None
-    pair = f"{column_label(int(first[0]), labels)} and {column_label(int(second[0]), labels)}"
-    many = "a pair" if len(first) == 1 else f"{len(first)} pairs"
-    return (
-        f"There is no row with both of {many} of columns (such as {pair}). What is said of their "
-        "correlations comes from the prior and the other columns alone: their intervals may be "
-        "wrong, and so may the number of factors. Analyse columns that were observed together."
-    )
+    pair = column(int(first[0]), labels), column(int(second[0]), labels)
+    return NeverCoObserved(len(first), *pair)
 
 
 def _largest(information: Any, likely: Any, slope: Array) -> float:

@@ -18,7 +18,7 @@ from cuspfa.missing.saturated import Effective
 from cuspfa.model.prior import CuspPrior
 from cuspfa.model.slabs import SLABS, Slab
 from cuspfa.posterior.fit_info import FitInfo, SearchEntry, SearchPath
-from cuspfa.posterior.provenance import Provenance
+from cuspfa.posterior.provenance_entries import Parts, provenance_kind, provenance_out
 from cuspfa.rotation.gpa import Rotation
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def shared_out(posterior: Posterior, **own: Any) -> dict[str, Any]:
         "names": None if posterior.names is None else list(posterior.names),
         "prior": plain_values(posterior.prior, _PRIOR),
         "rotation": _rotation_out(posterior.rotation),
-        "provenance": _provenance_out(posterior.provenance),
+        "provenance": provenance_out(posterior.provenance, _PARTS),
         "kind": posterior.kind,
         **own,
     }
@@ -102,15 +102,6 @@ def _rotation_out(rotation: Rotation | None) -> dict[str, Any] | None:
     return {**plain_values(rotation, _ROTATION), "target": target}
 
 
-def _provenance_out(provenance: Provenance | None) -> dict[str, Any] | None:
-    """Where a fit came from, as JSON has it."""
-    if provenance is None:
-        return None
-    pairs = ("settings", "versions")
-    found = provenance._asdict()
-    return found | {name: [list(pair) for pair in found[name]] for name in pairs}
-
-
 def fit_info_out(fit_info: FitInfo | None) -> dict[str, Any] | None:
     """How a fit went, as JSON has it; without its trace."""
     if fit_info is None:
@@ -145,19 +136,6 @@ def _rotation(name: str, value: Any) -> Rotation:
     values = json_kinds.fields(name, value, {**_ROTATION, "target": target})
     rotation: Rotation = _made(Rotation, values)
     return rotation
-
-
-def _provenance(name: str, value: Any) -> Provenance:
-    texts = json_kinds.list_of(json_kinds.text)
-    pairs = json_kinds.list_of(json_kinds.list_of(json_kinds.text, 2))
-    kinds: dict[str, json_kinds.Kind] = dict.fromkeys(Provenance._fields, json_kinds.text)
-    kinds |= {"remarks": texts, "warnings": texts, "settings": pairs, "versions": pairs}
-    found = json_kinds.fields(name, value, kinds)
-    for key in ("settings", "versions"):
-        if any(len(pair) != 2 for pair in found[key]):
-            raise FileError(f"is damaged: {key} are no pairs")
-        found[key] = [(pair[0], pair[1]) for pair in found[key]]
-    return Provenance(**found)
 
 
 def _made(what: type, values: dict[str, Any]) -> Any:
@@ -241,6 +219,7 @@ _ROTATION: dict[str, json_kinds.Kind] = {
     "n_starts": json_kinds.count,
     "random_state": json_kinds.count,
 }
+_PARTS = Parts(lambda prior: plain_values(prior, _PRIOR), _prior, _rotation_out, _rotation)
 SHARED_KINDS: dict[str, json_kinds.Kind] = {
     "format": json_kinds.text,
     "kind": json_kinds.text,
@@ -251,7 +230,7 @@ SHARED_KINDS: dict[str, json_kinds.Kind] = {
     "names": json_kinds.optional(json_kinds.list_of(json_kinds.text)),
     "prior": _prior,
     "rotation": json_kinds.optional(_rotation),
-    "provenance": json_kinds.optional(_provenance),
+    "provenance": json_kinds.optional(provenance_kind(_PARTS)),
     "statistics": json_kinds.optional(_statistics),
     "scores": json_kinds.flag,
 }

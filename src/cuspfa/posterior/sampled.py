@@ -154,8 +154,7 @@ class SampledPosterior(Posterior):
     @cached_property
     def count_probabilities(self) -> Array:
         """P(K = 0), P(K = 1), ...: how often so many factors were active."""
-        counts = np.bincount(self.active_draws.sum(axis=1))
-        return np.asarray(counts / counts.sum())
+        return count_probabilities(self.active_draws)
 
     @property
     def n_active(self) -> int:
@@ -302,18 +301,43 @@ class SampledPosterior(Posterior):
 
         Covariances are those among up to 20 columns, evenly spread.
         """
-        p = len(self.scale)
-        chosen = np.unique(np.linspace(0, p - 1, min(p, WATCHED)).round().astype(int))
-        upper = np.triu_indices(len(chosen))
-        parts = [
-            batch.covariance[:, upper[0], upper[1]] for batch in self.draws.only(chosen).batches()
-        ]
-        labels = self.column_names
-        pairs = zip(chosen[upper[0]], chosen[upper[1]], strict=True)
-        names = [f"covariance of {labels[i]} and {labels[j]}" for i, j in pairs]
-        counted = self.active_draws.sum(axis=1)
-        values = np.column_stack([*np.vstack(parts).T, self.log_likelihood, counted])
-        values = values.reshape(self.n_chains, -1, values.shape[1])
-        return Diagnostics(
-            [*names, "log-likelihood", "number of factors"], r_hat(values), effective_size(values)
+        return diagnose(
+            self.loadings_draws,
+            self.noise_variance_draws,
+            self.active_draws,
+            self.log_likelihood,
+            self.n_chains,
+            self.column_names,
         )
+
+
+def count_probabilities(active: BoolArray) -> Array:
+    """P(K = 0), P(K = 1), ... of draws (S, H) of which columns are active."""
+    counts = np.bincount(active.sum(axis=1))
+    return np.asarray(counts / counts.sum())
+
+
+def diagnose(
+    loadings: Array,
+    noise_variance: Array,
+    active: BoolArray,
+    log_likelihood: Array,
+    n_chains: int,
+    names: list[str] | None,
+) -> Diagnostics:
+    """R-hat and effective sizes of draws, chain after chain; see `SampledPosterior.diagnostics`."""
+    p = loadings.shape[1]
+    chosen = np.unique(np.linspace(0, p - 1, min(p, WATCHED)).round().astype(int))
+    upper = np.triu_indices(len(chosen))
+    parts = [
+        batch.covariance[:, upper[0], upper[1]]
+        for batch in Draws(loadings, noise_variance).only(chosen).batches()
+    ]
+    labels = names if names is not None else [f"x{j}" for j in range(p)]
+    pairs = zip(chosen[upper[0]], chosen[upper[1]], strict=True)
+    watched = [f"covariance of {labels[i]} and {labels[j]}" for i, j in pairs]
+    values = np.column_stack([*np.vstack(parts).T, log_likelihood, active.sum(axis=1)])
+    values = values.reshape(n_chains, -1, values.shape[1])
+    return Diagnostics(
+        [*watched, "log-likelihood", "number of factors"], r_hat(values), effective_size(values)
+    )

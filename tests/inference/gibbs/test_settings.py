@@ -23,9 +23,11 @@ from cuspfa import (
     InverseGammaSlab,
     datasets,
 )
+from cuspfa._utils.fit_warning import ChainsNotConverged
+from cuspfa._utils.fit_warning_text import python_text
 from cuspfa.diagnostics.mcmc import effective_size, r_hat, r_hat_text
 from cuspfa.errors import ConvergenceWarning, CuspWarning, FileError, InputError
-from cuspfa.estimator import fit_warnings
+from cuspfa.inference.engine import engine_settings
 from cuspfa.posterior.sampled import Diagnostics
 from oracles import gibbs as oracle
 
@@ -377,7 +379,8 @@ def test_chains_that_have_not_met_are_a_warning(rows):
 
 def test_advice_keeps_the_other_settings():
     odd = Gibbs(n_draws=100, n_chains=3, burn_in=0, thin=1, callback=print)
-    said = fit_warnings._ending("chains have not met", odd)
+    warning = ChainsNotConverged(1.3, "log-likelihood", odd.n_draws, odd.thin)
+    said = python_text(warning, engine_settings(odd))
     advice = eval(said.partition("method=")[2].removesuffix("."), {"Gibbs": Gibbs})
     assert advice.get_params() == {**odd.get_params(), "thin": 4, "callback": None}
 

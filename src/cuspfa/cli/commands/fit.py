@@ -1,27 +1,34 @@
-"""The terminal's face of `cuspfa fit`."""
+"""The command `cuspfa fit`."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
-import re
 import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from cuspfa import __version__, datasets
+from cuspfa._utils.fit_warning import (
+    EmptyRows,
+    EngineSettings,
+    FitWarning,
+    PossibleMissingCode,
+    ReadingNote,
+)
+from cuspfa._utils.fit_warning_text import terminal_text
+from cuspfa._utils.warn import silent
 from cuspfa.cli.block_input import Large, after_fit, is_large, plan_large, read_large
 from cuspfa.cli.commands.report import check_report
 from cuspfa.cli.console import Terminal
 from cuspfa.cli.loadings import check_loadings, write_loadings
 from cuspfa.cli.outputs import check_not_the_input
 from cuspfa.cli.progress import progress
-from cuspfa.cli.provenance import provenance_of
+from cuspfa.cli.provenance import command_of, data_provenance
 from cuspfa.cli.terminal import (
     Page,
     draws_of,
@@ -35,33 +42,21 @@ from cuspfa.cli.terminal import (
     show_summary,
     show_warnings,
 )
-from cuspfa.data.moments import Moments
 from cuspfa.data.out_of_core.stream import RowStream
 from cuspfa.data.screening.columns import Chosen, choose, parse_columns
 from cuspfa.data.screening.missing_codes import SHOWN, find_codes
 from cuspfa.data.tables.cells import clean, column_of_numbers
 from cuspfa.data.tables.reader import USUAL, Reading, Table, find_column, read_table
-from cuspfa.data.validate import left_out
 from cuspfa.errors import InputError
 from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
 from cuspfa.estimator.fit_warnings import cost_of_incomplete
 from cuspfa.inference.gibbs.settings import Gibbs
 from cuspfa.inference.variational.settings import Variational
 from cuspfa.io.atomic import check_apart, check_writable
+from cuspfa.posterior.provenance import Origin
 from cuspfa.reporting.summary import as_dict, summarise
 
 METHODS = ("variational", "gibbs")
-LIMITS = re.compile(
-    r"(?:method=)?(?:Variational|Gibbs)\((?P<settings>max_\w+=[\d.e+-]+(?:, max_\w+=[\d.e+-]+)*)\)"
-)
-"""An engine in a warning, if its only settings are options of the program."""
-OPTIONS = (
-    ("Raise max_factors: ", "Raise it: "),
-    ("raise max_time: ", "raise it: "),
-    (", or leave it None", ", or leave it out"),
-    ("say n_factors=", "say --factors "),
-    ("or give the number of factors", "or give the number by --factors"),
-)
 
 
 @dataclass(frozen=True)
@@ -129,20 +124,26 @@ def fit(request: Request) -> None:
     cost = cost_of_incomplete(
         len(chosen.rows), chosen.n_lacking, len(chosen.names), request.factors
     )
-    cost = cost if chosen.n_missing else None
-    if cost is not None:
-        page.paragraph(_in_our_words(cost, request))
-    codes = find_codes(chosen.names, chosen.rows if large is None else large.sample)[:SHOWN]
+    if cost is not None and chosen.n_missing:
+        page.paragraph(terminal_text(cost))
+    found_codes = find_codes(chosen.names, chosen.rows if large is None else large.sample)[:SHOWN]
+    codes = [one.warning(by_blocks=large is not None) for one in found_codes]
+    mapped = large is not None and isinstance(large.data, RowStream)
+    origin = Origin(
+        data_provenance(request, table, chosen, by_blocks=large is not None, counted=not mapped),
+        command_of(request),
+        # No cell of the data goes into a file.
+        tuple(replace(one, value=None) for one in codes),
+    )
     with warnings.catch_warnings(record=True) as caught, progress(request.quiet) as bar:
         warnings.simplefilter("always")
         data = chosen.rows if large is None else large.data
-        model, seconds = _fitted(request, data, chosen.names, bar.on_iteration)
+        with silent():  # the posterior has the fit's warnings
+            model, seconds = _fitted(request, data, chosen.names, bar.on_iteration, origin)
         posterior = model.posterior_
         if large is not None:
             large = after_fit(large, posterior)
             table, chosen = large.table, large.chosen
-            # Columns without names are called the same throughout.
-            posterior = dataclasses.replace(posterior, names=posterior.names or chosen.names)
         bar.say("draws from the posterior, for intervals")
         draws = draws_of(posterior)
         found = as_dict(posterior, draws) if request.as_json else summarise(posterior, draws)
@@ -150,20 +151,15 @@ def fit(request: Request) -> None:
         if isinstance(large.data, RowStream) and chosen.empty:
             page.paragraph(f"Left out {rows_without_values(chosen)}.")
         show_missing(page, chosen)
-    told = [str(one.message) for one in caught]
-    own = left_out(chosen.empty, posterior.n_rows)
-    if own is not None:  # the program's own line says so
-        told = [one.replace(own, "").strip() for one in told if one != own]
-    if cost is not None:  # which the fit says once more
-        told = [one for one in told if "different patterns of them" not in one]
-    messages = list(dict.fromkeys(_in_our_words(one, request) for one in told))
-    shown = f"CuspFactorAnalysis({_arguments(request)})"
-    # No cell of the data goes into a file.
-    discreet = [one.told(aloud=False, streamed=large is not None) for one in codes]
-    provenance = provenance_of(
-        request, table, chosen, discreet + messages, shown, streamed=large is not None
-    )
-    posterior = dataclasses.replace(posterior, provenance=provenance)
+    assert posterior.provenance is not None
+    engine = posterior.provenance.settings.engine
+    # Rows without any value have a line of their own, and so have notes of the reader.
+    told = [
+        one
+        for one in posterior.provenance.warnings
+        if not isinstance(one, (EmptyRows, ReadingNote))
+    ]
+    others = list(dict.fromkeys(str(one.message) for one in caught))
     if request.output is not None:
         posterior.save(request.output, statistics=request.statistics)
     if request.loadings is not None:
@@ -171,7 +167,9 @@ def fit(request: Request) -> None:
     if request.report is not None:
         posterior.report(request.report, title=_title(table), draws=draws)
     if isinstance(found, dict):
-        found |= _circumstances(request, table, chosen, model, discreet + messages)
+        found |= _circumstances(request, table, chosen, model)
+        found["warnings"] = [_as_json(one, engine) for one in told]
+        found["warnings"] += [{"code": "other", "message": one} for one in others]
         found["seconds"] = {"fit": seconds, "total": time.perf_counter() - began}
         text = json.dumps(without_nan(found), indent=2, allow_nan=False)
         sys.stdout.write(text + "\n")
@@ -185,9 +183,8 @@ def fit(request: Request) -> None:
         show_loadings(page, posterior, draws)
         page.line()
         show_fit_info(page, posterior.fit_info)
-    show_warnings(
-        page, [one.told(aloud=True, streamed=large is not None) for one in codes] + messages
-    )
+    shown = [*codes, *(one for one in told if not isinstance(one, PossibleMissingCode))]
+    show_warnings(page, [terminal_text(one, engine) for one in shown] + others)
     if not request.quiet:
         if not request.as_json:
             total = time.perf_counter() - began
@@ -297,7 +294,11 @@ def _read_large(request: Request, page: Page) -> Large | None:
 
 
 def _fitted(
-    request: Request, data: Any, names: list[str], callback: Callable[[Any], None] | None
+    request: Request,
+    data: Any,
+    names: list[str],
+    callback: Callable[[Any], None] | None,
+    origin: Origin,
 ) -> tuple[CuspFactorAnalysis, float]:
     """The model, and the seconds it took."""
     model = CuspFactorAnalysis(
@@ -308,10 +309,7 @@ def _fitted(
         random_state=request.seed,
     )
     began = time.perf_counter()
-    if isinstance(data, Moments):
-        model.fit_moments(data)
-    else:
-        model._fit_rows(data, None if isinstance(data, RowStream) else names)
+    model._fit(data, names, origin)
     return model, time.perf_counter() - began
 
 
@@ -323,38 +321,12 @@ def _engine(request: Request, callback: Callable[[Any], None] | None) -> Variati
     )
 
 
-def _arguments(request: Request) -> str:
-    """Of the model, as one would write them, without those that are the default anyhow."""
-    given = [] if request.factors is None else [f"n_factors={request.factors}"]
-    if request.max_factors is not None or request.max_time is not None:
-        given.append(f"method={_engine(request, None)!r}")
-    else:
-        given += [] if request.method == "variational" else [f"method={request.method!r}"]
-    given += [] if request.standardize else ["standardize=False"]
-    given += [] if request.rotation is None else [f"rotation={request.rotation!r}"]
-    return ", ".join([*given, f"random_state={request.seed}"])
-
-
 def _title(table: Table) -> str:
     return f"Factor analysis of {Path(clean(table.source)).name}"
 
 
-def _in_our_words(message: str, request: Request) -> str:
-    """A warning of the library, with the program's option instead of its argument."""
-    said = message.replace("n_factors='auto'", "no --factors")
-    said = said.replace("n_factors given takes a tenth of it; ", "--factors takes a tenth of it. ")
-    said = said.replace("method=Variational(callback=print) shows how it goes on.", "").strip()
-    said = LIMITS.sub(_as_options, said)
-    said = re.sub(r"\bmax_factors=(\d+)", r"--max-factors \1", said)
-    said = re.sub(r"\bmax_time=([\d.e+-]+)", r"--max-time \1", said)
-    for old, new in OPTIONS:
-        said = said.replace(old, new)
-    return said.replace(f"n_factors={request.factors}", f"--factors {request.factors}")
-
-
-def _as_options(found: re.Match[str]) -> str:
-    words = (one.split("=") for one in found["settings"].split(", "))
-    return " ".join(f"--{name.replace('_', '-')} {value}" for name, value in words)
+def _as_json(warning: FitWarning, engine: EngineSettings) -> dict[str, Any]:
+    return {**warning.to_dict(), "message": terminal_text(warning, engine)}
 
 
 def _circumstances(
@@ -362,7 +334,6 @@ def _circumstances(
     table: Table,
     chosen: Chosen,
     model: CuspFactorAnalysis,
-    messages: list[str],
 ) -> dict[str, Any]:
     """What a reader of the JSON wants to know besides the result."""
     return {
@@ -400,7 +371,6 @@ def _circumstances(
         "n_iter": int(model.n_iter_),
         "lower_bound": float(model.lower_bound_),
         "expected_active_factors": float(model.expected_active_factors_),
-        "warnings": messages,
     }
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from cuspfa._typing import Array
+from cuspfa._utils.fit_warning_text import terminal_text
 from cuspfa._utils.optional import needed
 from cuspfa.cli.block_input import is_large
 from cuspfa.cli.block_output import write_by_blocks
@@ -77,7 +78,7 @@ def write_scores(
 def show_codes(page: Page, posterior: Posterior, rows: Array) -> None:
     """Numbers that look like codes for missing values, which would be taken as they are."""
     names = posterior.names or made_up_names(rows.shape[1])
-    show_warnings(page, [one.told(aloud=True) for one in find_codes(names, rows)[:SHOWN]])
+    show_warnings(page, [terminal_text(one.warning()) for one in find_codes(names, rows)[:SHOWN]])
 
 
 def check_output(output: Path | None, fit: Path, data: str) -> None:

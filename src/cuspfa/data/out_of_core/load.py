@@ -27,11 +27,12 @@ from cuspfa.data.out_of_core.stream import (
     as_stream,
     check_block,
     read,
+    reading_warnings,
 )
 from cuspfa.data.protocols import CompleteMatrix, CompleteSource
 from cuspfa.data.screening.matrix_input import LARGEST, FirstRows, refuse_matrix
 from cuspfa.data.screening.near_constant import NearConstantColumns
-from cuspfa.data.validate import is_dask, left_out
+from cuspfa.data.validate import is_dask
 from cuspfa.errors import DataError
 
 
@@ -41,10 +42,10 @@ class Loaded(NamedTuple):
     prepared: Prepared | None
     rows: Array | None
     names: list[str] | None
-    concern: str | None
-    """What a fit should say of them."""
+    note: str | None = None
+    """What the reader had to assume, of rows in memory."""
     empty: int = 0
-    """Rows without any value that were left out."""
+    """Rows without any value that were dropped, of rows in memory."""
 
 
 def find_out_of_core(data: Any) -> RowStream | DaskRows | None:
@@ -57,7 +58,7 @@ def find_out_of_core(data: Any) -> RowStream | DaskRows | None:
 def load_data(view: RowStream | DaskRows, *, scaling: str, flat_mean: bool) -> Loaded:
     """Read them as their shape and the memory allow."""
     found: Moments | Mapped | OnWorkers | Array
-    remark = view.reader.remark if isinstance(view, RowStream) else None
+    note = view.reader.remark if isinstance(view, RowStream) else None
     watched = _Watched(NearConstantColumns(), FirstRows(view.n_columns))
     try:
         found = read(view, watched) if isinstance(view, RowStream) else _compute(view)
@@ -66,7 +67,7 @@ def load_data(view: RowStream | DaskRows, *, scaling: str, flat_mean: bool) -> L
             return load_data(view, scaling=scaling, flat_mean=flat_mean)
         found = incomplete_rows(view, error)
     if isinstance(found, np.ndarray):
-        return Loaded(None, found, view.names, remark, view.empty_rows)
+        return Loaded(None, found, view.names, note, view.empty_rows)
     if isinstance(found, Moments):
         found.check_usable()
         prepared = prepare_moments(found, scaling=scaling, flat_mean=flat_mean)
@@ -74,9 +75,11 @@ def load_data(view: RowStream | DaskRows, *, scaling: str, flat_mean: bool) -> L
         prepared = _prepare_wide(found, view.names, scaling, flat_mean)
     if watched.first.square is not None:
         refuse_matrix(watched.first.square)
-    concerns = (remark, left_out(view.empty_rows, prepared.n), watched.rare.warning(view.names))
-    concern = " ".join(filter(None, concerns)) or None
-    return Loaded(prepared, None, view.names, concern, view.empty_rows)
+    told = reading_warnings(note, view.empty_rows, prepared.n)
+    near_constant = watched.rare.warning(view.names)
+    told = told if near_constant is None else (*told, near_constant)
+    prepared = prepared._replace(names=view.names, warnings=told)
+    return Loaded(prepared, None, view.names)
 
 
 class _Watched(NamedTuple):

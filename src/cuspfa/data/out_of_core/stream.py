@@ -12,6 +12,8 @@ import numpy as np
 
 from cuspfa._typing import Array, BoolArray
 from cuspfa._utils.arguments import must_be, one_of, whole
+from cuspfa._utils.fit_warning import EmptyRows, FitWarning, ReadingNote
+from cuspfa._utils.fit_warning_text import python_text
 from cuspfa._utils.warn import warn
 from cuspfa.data.in_memory import ROW_BLOCK_SIZE
 from cuspfa.data.moments import Moments
@@ -23,7 +25,7 @@ from cuspfa.data.out_of_core.readers import Slices, open_reader, paths_of
 from cuspfa.data.screening.matrix_input import FirstRows, refuse_matrix
 from cuspfa.data.screening.near_constant import Watcher
 from cuspfa.data.sums import Sums
-from cuspfa.data.validate import left_out, without_values
+from cuspfa.data.validate import without_values
 from cuspfa.errors import DataError
 
 AHEAD = 2
@@ -212,10 +214,16 @@ def summed_up(stream: RowStream) -> Moments:
     found = moments_of(stream, first)
     if first.square is not None:
         refuse_matrix(first.square)
-    said = (stream.reader.remark, left_out(stream.empty_rows, found.n))
-    if any(said):
-        warn(" ".join(filter(None, said)))
+    told = reading_warnings(stream.reader.remark, stream.empty_rows, found.n)
+    if told:
+        warn(" ".join(map(python_text, told)))
     return found
+
+
+def reading_warnings(note: str | None, n_empty: int, n_rows: int) -> tuple[FitWarning, ...]:
+    """What a reader assumed, and the rows without any value beside `n_rows` others."""
+    notes = () if note is None else (ReadingNote(note),)
+    return (*notes, EmptyRows(n_empty, n_rows)) if n_empty else notes
 
 
 def moments_of(stream: RowStream, watcher: Watcher | None = None) -> Moments:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cuspfa._typing import Array
+from cuspfa._utils.fit_warning import PossibleMissingCode
 
 CODE = re.compile(r"-?(77+|8+|9+|9+[78])|-7")
 """Numbers that are often used so."""
@@ -33,20 +34,9 @@ class Found:
     count: int
     """In all of them together."""
 
-    def told(self, *, aloud: bool, streamed: bool = False) -> str:
-        """As a warning; `aloud` with the value, which is not for files.
-
-        Of a table that is `streamed` the first rows were looked at, and --missing is not for it.
-        """
-        more = f" and {len(self.columns) - 4} more" if len(self.columns) > 4 else ""
-        what = f"{self.value:g}" if aloud else "A number"
-        code = f"{self.value:g}" if aloud else "and the number"
-        advice = "empty such cells first" if streamed else f"add: --missing {code}"
-        return (
-            f"{what} occurs {self.count} times{' in the first rows' if streamed else ''}, far from "
-            f"all other values, in {', '.join(self.columns[:4])}{more}. If it stands for missing "
-            f"values, {advice}{'.' if streamed else ''}"
-        )
+    def warning(self, *, by_blocks: bool = False) -> PossibleMissingCode:
+        """Of a table that is read by blocks the first rows were looked at."""
+        return PossibleMissingCode(tuple(self.columns), self.count, by_blocks, self.value)
 
 
 def find_codes(names: Sequence[str], rows: Array) -> list[Found]:

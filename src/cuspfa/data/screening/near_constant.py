@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from cuspfa._typing import Array, Indices
-from cuspfa.data.names import column_label
+from cuspfa._utils.fit_warning import NearConstant, column
 from cuspfa.data.validate import Table
 
 FEW = 0.01
@@ -19,8 +19,8 @@ MEMBERS = 20
 """With fewer rows than this no column is called nearly constant."""
 
 
-def near_constant(table: Table) -> str | None:
-    """A warning that names columns in which hardly a row differs from the others, if there are."""
+def near_constant(table: Table) -> NearConstant | None:
+    """Columns in which hardly a row differs from the others, if there are any."""
     rows, labels = table.rows, table.labels
     n = rows.shape[0]
     if n < MEMBERS:
@@ -30,7 +30,7 @@ def near_constant(table: Table) -> str | None:
         found = _hardly_vary_sparse(rows, few)
     else:
         found = _hardly_vary_incomplete(rows, few) if table.has_missing else _hardly_vary(rows, few)
-    return _near_constant_warning(found, few, n, labels)
+    return _warning(found, few, n, labels)
 
 
 class Watcher(Protocol):
@@ -59,27 +59,17 @@ class NearConstantColumns:
         if len(self._suspects):
             self._differ += np.sum(block[:, self._suspects] != self._common, axis=0)
 
-    def warning(self, labels: list[Any] | None) -> str | None:
-        """What is to be said of them, if there are any."""
+    def warning(self, labels: list[Any] | None) -> NearConstant | None:
+        """These columns, if there are any."""
         few = max(1, int(FEW * self._n))
         if self._n < MEMBERS:
             return None
         found = [int(j) for j in self._suspects[self._differ <= few]]
-        return _near_constant_warning(found, few, self._n, labels)
+        return _warning(found, few, self._n, labels)
 
 
-def _near_constant_warning(
-    found: list[int], few: int, n: int, labels: list[Any] | None
-) -> str | None:
-    if not found:
-        return None
-    shown = ", ".join(column_label(j, labels) for j in found[:5])
-    more = f" and {len(found) - 5} more" if len(found) > 5 else ""
-    return (
-        f"{shown}{more} {'is' if len(found) == 1 else 'are'} nearly constant: at most {few} of "
-        f"{n} rows differ from the others. Such columns say little of any factor but may make one "
-        "of their own. Drop them, or expect that."
-    )
+def _warning(found: list[int], few: int, n: int, labels: list[Any] | None) -> NearConstant | None:
+    return NearConstant(tuple(column(j, labels) for j in found), few, n) if found else None
 
 
 def _hardly_vary(rows: Any, few: int) -> list[int]:

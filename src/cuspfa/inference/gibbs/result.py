@@ -3,27 +3,46 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 
-from cuspfa._typing import Array
+from cuspfa._typing import Array, BoolArray
+from cuspfa._utils.fit_warning import (
+    ChainsNotConverged,
+    ColumnLimitReached,
+    FitWarning,
+    SamplerOutOfTime,
+    TooFewDraws,
+)
 from cuspfa.data.complete import Prepared
 from cuspfa.diagnostics.mcmc import r_hat_text
 from cuspfa.inference.gibbs.chain import Kept
-from cuspfa.inference.gibbs.settings import GibbsFit
+from cuspfa.inference.gibbs.settings import Gibbs, GibbsFit
 from cuspfa.missing.patterns import IncompleteRows
 from cuspfa.missing.saturated import Unrestricted, too_long, unrestricted
 from cuspfa.model.prior import CuspPrior
 from cuspfa.posterior.fit_info import FitInfo, SearchEntry, SearchPath
-from cuspfa.posterior.sampled import SampledPosterior
+from cuspfa.posterior.provenance import Provenance, with_warnings
+from cuspfa.posterior.sampled import (
+    Diagnostics,
+    SampledPosterior,
+    count_probabilities,
+    diagnose,
+)
+from cuspfa.rotation.gpa import Rotation
 
 MET, ENOUGH = 1.05, 100.0
 """Chains count as met with no R-hat above and no effective size below these."""
 
 
 def posterior_of(
-    fit: GibbsFit, prepared: Prepared, prior: CuspPrior, names: list[str] | None
+    fit: GibbsFit,
+    prepared: Prepared,
+    prior: CuspPrior,
+    method: Gibbs,
+    n_factors: int | None,
+    rotation: Rotation | None,
+    provenance: Provenance,
 ) -> SampledPosterior:
     """What is kept of the chains; nothing in it is a row of the data."""
     loadings, noise = _chain_after_chain(fit.kept)
@@ -33,11 +52,19 @@ def posterior_of(
     if rows is not None and means is not None:
         counts = rows.counts
         drawn = prepared.center + prepared.scale * means.transpose(1, 0, 2).reshape(len(noise), -1)
-    posterior = SampledPosterior(
-        loadings_draws=loadings * prepared.scale[:, None],
-        noise_variance_draws=noise * prepared.scale**2,
-        active_draws=fit.kept.active.transpose(1, 0, 2).reshape(length * chains, width),
-        log_likelihood=fit.kept.log_likelihood.T.ravel(),
+    correlation = _unrestricted(rows, loadings, noise, means)
+    loadings, noise = loadings * prepared.scale[:, None], noise * prepared.scale**2
+    active = fit.kept.active.transpose(1, 0, 2).reshape(length * chains, width)
+    log_likelihood = fit.kept.log_likelihood.T.ravel()
+    found = diagnose(loadings, noise, active, log_likelihood, chains, prepared.names)
+    fit_info = _fit_info(fit, found, active, log_likelihood)
+    number = _limit_reached(fit_info, prepared.source.p, method, n_factors)
+    warned = (number, _ending(fit, found, fit_info, method))
+    return SampledPosterior(
+        loadings_draws=loadings,
+        noise_variance_draws=noise,
+        active_draws=active,
+        log_likelihood=log_likelihood,
         n_chains=chains,
         spike=fit.spike,
         prior=prior,
@@ -45,24 +72,57 @@ def posterior_of(
         center=prepared.center,
         scale=prepared.scale,
         n_rows=prepared.n,
-        names=names,
+        names=prepared.names,
         mean_draws=drawn,
         counts=counts,
+        correlation=None if correlation is None else correlation.correlation,
+        effective=None if correlation is None else correlation.effective,
+        rotation=rotation,
+        provenance=with_warnings(provenance, tuple(one for one in warned if one is not None)),
+        fit_info=fit_info,
     )
-    if rows is not None:
-        known = _unrestricted(rows, posterior)
-        if known is not None:
-            posterior = replace(posterior, correlation=known[0], effective=known[1])
-    return replace(posterior, fit_info=_fit_info(fit, posterior))
 
 
-def _unrestricted(rows: IncompleteRows, posterior: SampledPosterior) -> Unrestricted | None:
-    """Correlations of incomplete data without a factor model, for measures of fit."""
-    if too_long(rows):
+def _limit_reached(
+    fit_info: FitInfo, p: int, method: Gibbs, n_factors: int | None
+) -> FitWarning | None:
+    most = method.max_columns
+    found = max(fit_info.search, key=lambda entry: entry.weight).n_factors
+    if n_factors is not None or most is None or most > p or found < most - 1:
         return None
-    location = (posterior.mean - posterior.center) / posterior.scale
-    start = posterior.covariance / posterior.scale[:, None] / posterior.scale
-    return unrestricted(rows, location, start)
+    return ColumnLimitReached(int(most))
+
+
+def _ending(
+    fit: GibbsFit, found: Diagnostics, fit_info: FitInfo, method: Gibbs
+) -> FitWarning | None:
+    if fit_info.converged or fit.interrupted:
+        return None
+    if fit.out_of_time:
+        return SamplerOutOfTime(None if method.max_time is None else float(method.max_time))
+    length = int(method.n_draws), int(method.thin)
+    worst = found.worst_r_hat
+    if math.isnan(worst):
+        return ChainsNotConverged(None, None, *length)
+    if worst > MET:
+        at = int(np.nanargmax(found.r_hat))
+        return ChainsNotConverged(float(worst), found.names[at], *length)
+    at = int(np.nanargmin(found.effective_size))
+    return TooFewDraws(float(found.smallest_size), found.names[at], *length)
+
+
+def _unrestricted(
+    rows: IncompleteRows | None, loadings: Array, noise: Array, means: Array | None
+) -> Unrestricted | None:
+    """Correlations of incomplete data without a factor model, for measures of fit.
+
+    All on the engine's scale, from the mean of the draws.
+    """
+    if rows is None or means is None or too_long(rows):
+        return None
+    flat = loadings.transpose(1, 0, 2).reshape(len(rows.counts), -1)
+    start = flat @ flat.T / len(loadings) + np.diag(noise.mean(axis=0))
+    return unrestricted(rows, means.mean(axis=(0, 1)), start)
 
 
 def _chain_after_chain(kept: Kept) -> tuple[Array, Array]:
@@ -72,8 +132,9 @@ def _chain_after_chain(kept: Kept) -> tuple[Array, Array]:
     return loadings, kept.noise.transpose(1, 0, 2).reshape(b * d, p)
 
 
-def _fit_info(fit: GibbsFit, posterior: SampledPosterior) -> FitInfo:
-    found = posterior.diagnostics
+def _fit_info(
+    fit: GibbsFit, found: Diagnostics, active: BoolArray, log_likelihood: Array
+) -> FitInfo:
     worst, size = found.worst_r_hat, found.smallest_size
     met = worst <= MET and size >= ENOUGH
     if fit.interrupted:
@@ -92,9 +153,9 @@ def _fit_info(fit: GibbsFit, posterior: SampledPosterior) -> FitInfo:
             status = "too few draws to tell whether chains have met"
     entries = [
         SearchEntry(k, math.nan, math.nan, math.nan, False, float(weight), fit.n_sweeps, "drawn")
-        for k, weight in enumerate(posterior.count_probabilities)
+        for k, weight in enumerate(count_probabilities(active))
         if weight > 0
     ]
     converged = met and not (fit.interrupted or fit.out_of_time)
-    trace = posterior.log_likelihood
-    return FitInfo("gibbs", math.nan, status, converged, fit.n_sweeps, trace, SearchPath(entries))
+    path = SearchPath(entries)
+    return FitInfo("gibbs", math.nan, status, converged, fit.n_sweeps, log_likelihood, path)

@@ -2,25 +2,46 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from cuspfa._typing import Array, BoolArray
+from cuspfa._utils.fit_warning import (
+    AtLedermannBound,
+    BoundDecreased,
+    EmptyFactors,
+    EvidenceRising,
+    FactorLimitReached,
+    FitWarning,
+    InactiveFactors,
+    IterationLimit,
+    OutOfTime,
+)
 from cuspfa.data.complete import Prepared
 from cuspfa.data.in_memory import LARGEST_KEPT_DATA
 from cuspfa.inference.variational.run import Status
-from cuspfa.inference.variational.settings import VariationalFit
+from cuspfa.inference.variational.settings import MOST_FACTORS, Variational, VariationalFit
 from cuspfa.inference.variational.steps import State
 from cuspfa.missing.kernels import RowsInMemory
 from cuspfa.model.prior import CuspPrior
 from cuspfa.posterior.distributions import Means, ScoreDistribution
 from cuspfa.posterior.fit_info import FitInfo, SearchPath
+from cuspfa.posterior.provenance import Provenance
 from cuspfa.posterior.variational import VariationalPosterior
+from cuspfa.rotation.gpa import Rotation
+
+EMPTY = 1e-10
+"""A factor that explains less than this share of the variance has no loadings."""
 
 
 def posterior_of(
-    fit: VariationalFit, prepared: Prepared, prior: CuspPrior, names: list[str] | None
+    fit: VariationalFit,
+    prepared: Prepared,
+    prior: CuspPrior,
+    rotation: Rotation | None,
+    provenance: Provenance,
 ) -> VariationalPosterior:
     """What is kept of a fit; of rows only those with missing values, for this process alone."""
     source = prepared.source
@@ -30,7 +51,7 @@ def posterior_of(
         "center": prepared.center,
         "scale": prepared.scale,
         "n_rows": prepared.n,
-        "names": names,
+        "names": prepared.names,
     }
     counts = None
     if (rows := source.incomplete_rows) is not None:
@@ -48,7 +69,64 @@ def posterior_of(
         weight=weight,
         alternatives=alternatives,
         fit_info=fit_info_of(fit),
+        rotation=rotation,
+        provenance=provenance,
     )
+
+
+def warnings_of(
+    fit: VariationalFit,
+    prepared: Prepared,
+    prior: CuspPrior,
+    method: Variational,
+    n_factors: int | None,
+) -> tuple[FitWarning, ...]:
+    """What should be known of the number of factors, and of how the fit ended."""
+    number = _number_found(fit, prepared, method)
+    if n_factors is not None:
+        number = _number_given(fit.best.state, prepared, prior, n_factors)
+    found = number, _ending(fit, method, n_factors)
+    return tuple(one for one in found if one is not None)
+
+
+def _number_found(
+    fit: VariationalFit, prepared: Prepared, method: Variational
+) -> FitWarning | None:
+    if fit.at_ledermann_bound:
+        return AtLedermannBound(int(np.sum(fit.best.state.active > 0.5)), prepared.source.p)
+    if not fit.limit:
+        rising = fit.evidence_rising
+        return None if rising is None else EvidenceRising(float(rising))
+    rise = None if fit.out_of_time else _known(fit.rise)  # told with the end of the time
+    given = method.max_factors is not None
+    return FactorLimitReached(fit.limit, MOST_FACTORS, given, rise)
+
+
+def _number_given(
+    state: State, prepared: Prepared, prior: CuspPrior, n_factors: int
+) -> FitWarning | None:
+    active = state.active > 0.5
+    if np.sum(active) != n_factors:
+        return InactiveFactors(n_factors, int(np.sum(active)), prior.spike)
+    source = prepared.source
+    loadings = state.loadings.only(active).mean / np.sqrt(source.squares / source.counts)[:, None]
+    shares = np.linalg.eigvalsh(loadings.T @ loadings) / source.p
+    empty = int(np.sum(shares < EMPTY))
+    return EmptyFactors(n_factors, empty) if empty else None
+
+
+def _ending(fit: VariationalFit, method: Variational, n_factors: int | None) -> FitWarning | None:
+    if fit.out_of_time:
+        assert method.max_time is not None
+        rise = None if n_factors is not None else _known(fit.rise)
+        return OutOfTime(float(method.max_time), n_factors is not None, rise)
+    if fit.best.status is Status.MAX_ITER:
+        return IterationLimit(int(method.max_iter), float(method.tol))
+    return BoundDecreased() if fit.best.status is Status.ELBO_DECREASED else None
+
+
+def _known(rise: float) -> float | None:
+    return float(rise) if math.isfinite(rise) else None
 
 
 def fit_info_of(fit: VariationalFit) -> FitInfo:

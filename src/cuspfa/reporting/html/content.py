@@ -141,9 +141,8 @@ class Content:
     @property
     def number_given(self) -> bool:
         """Was the number of factors given, not found?"""
-        asked = {} if self.provenance is None else dict(self.provenance.settings)
-        if "number of factors" in asked:
-            return asked["number of factors"] != "found"
+        if self.provenance is not None:
+            return self.provenance.settings.n_factors != "auto"
         fit_info = self.fit_info
         return fit_info is not None and fit_info.method != "gibbs" and len(fit_info.search) == 1
 

@@ -9,6 +9,8 @@ from cuspfa.model.prior import CuspPrior
 from cuspfa.posterior.provenance import Provenance, versions
 from cuspfa.reporting.html.content import Content
 from cuspfa.reporting.labels import minus
+from cuspfa.reporting.provenance_text import data_text, remarks, settings_text
+from cuspfa.reporting.recipe import python_recipe
 
 CITED = (
     "The cuspfa developers. cuspfa: Bayesian factor analysis under the cumulative shrinkage "
@@ -24,8 +26,8 @@ def done(content: Content) -> list[tuple[str, str]]:
     """Terms and sentences."""
     summary, provenance = content.summary, content.provenance
     lines = [("Data", _data(content))]
-    if provenance is not None and provenance.remarks:
-        lines.append(("Left out and assumed", " ".join(provenance.remarks)))
+    if provenance is not None and provenance.data is not None and remarks(provenance.data):
+        lines.append(("Left out and assumed", " ".join(remarks(provenance.data))))
     lines.append(("Missing values", _missing(content)))
     lines.append(("Model", _model(summary.n_columns, content.n_factors)))
     prior = getattr(content.posterior, "prior", None)
@@ -35,10 +37,9 @@ def done(content: Content) -> list[tuple[str, str]]:
         lines.append(("Prior", _prior(prior, spike)))
     lines.append(("Method", _method(content)))
     lines.append(("Intervals", _intervals(content)))
-    if provenance is not None and provenance.settings:
-        text = ", ".join(f"{name} {value}" for name, value in provenance.settings)
-        lines.append(("Settings", f"{text}."))
-    made = versions() if provenance is None or not provenance.versions else provenance.versions
+    if provenance is not None:
+        lines.append(("Settings", settings_text(provenance.settings)))
+    made = versions() if provenance is None else provenance.versions
     lines.append(("Versions", ", ".join(f"{name} {number}" for name, number in made) + "."))
     return lines
 
@@ -46,7 +47,9 @@ def done(content: Content) -> list[tuple[str, str]]:
 def _data(content: Content) -> str:
     summary, provenance = content.summary, content.provenance
     size = f"{summary.n_rows} rows and {summary.n_columns} columns were analysed."
-    return f"{provenance.data} {size}" if provenance is not None and provenance.data else size
+    if provenance is None or provenance.data is None:
+        return size
+    return f"{data_text(provenance.data)} {size}"
 
 
 def _missing(content: Content) -> str:
@@ -130,5 +133,5 @@ def again(provenance: Provenance | None) -> list[tuple[str, str]]:
     """Command and Python to come to the same fit: kind and text."""
     if provenance is None:
         return []
-    kinds = (("Command", provenance.command), ("Python", provenance.python))
+    kinds = (("Command", provenance.command), ("Python", python_recipe(provenance)))
     return [(kind, text) for kind, text in kinds if text]

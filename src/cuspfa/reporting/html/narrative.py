@@ -10,6 +10,7 @@ import numpy as np
 
 from cuspfa.reporting.html.content import Axes, Content
 from cuspfa.reporting.labels import minus
+from cuspfa.reporting.provenance_text import warning_texts
 from cuspfa.reporting.summary import MIN_SHARE, UNSURE
 
 FEW_ROWS, ROWS_A_FACTOR = 10, 4
@@ -193,7 +194,7 @@ def left_over(content: Content) -> str:
 def cautions(content: Content) -> list[str]:
     """All that should be known before the result is used, most important first."""
     provenance = content.provenance
-    told = [] if provenance is None else list(provenance.warnings)
+    told = [] if provenance is None else warning_texts(provenance)
     return [
         *told,
         *_about_fit(content),
@@ -205,7 +206,7 @@ def cautions(content: Content) -> list[str]:
 
 def _about_fit(content: Content) -> Iterator[str]:
     fit_info, fit, k = content.fit_info, content.summary.fit, content.n_factors
-    if fit_info is not None and not fit_info.converged and not _told(content, "onverged"):
+    if fit_info is not None and not fit_info.converged and not _warned(content):
         yield (
             f"The fit did not converge: {fit_info.status}. Its numbers may still change; fit again "
             "with more iterations."
@@ -244,10 +245,10 @@ def _about_scores(content: Content) -> Iterator[str]:
         )
 
 
-def _told(content: Content, word: str) -> bool:
-    return content.provenance is not None and any(
-        word in text for text in content.provenance.warnings
-    )
+def _warned(content: Content) -> bool:
+    """Is there a warning that the fit did not converge?"""
+    found = () if content.provenance is None else content.provenance.warnings
+    return any(one.not_converged for one in found)
 
 
 def _about_data(content: Content) -> Iterator[str]:
