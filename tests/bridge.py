@@ -6,7 +6,7 @@ from scipy.special import entr
 from cuspfa.data.in_memory import GramMatrix, RowMatrix
 from cuspfa.data.protocols import CompleteSource
 from cuspfa.inference.updates import Loadings, ScoreMoments
-from cuspfa.inference.variational.steps import State, Tail
+from cuspfa.inference.variational.steps import Tail, VariationalState
 from cuspfa.model.likelihoods.gaussian import Noise
 from cuspfa.model.prior import CuspPrior
 from cuspfa.model.process import Labels, Sticks
@@ -55,7 +55,7 @@ def row_covariances(loadings):
 def package_state(y, s, hyper):
     """The package's state with all H columns explicit (their covariances must be all alike)."""
     p = y.shape[1]
-    return State(
+    return VariationalState(
         loadings_of(s.mu_lambda, s.V_lambda[0]),
         Noise(np.full(p, float(s.A_sigma)), s.B_sigma),
         scores_of(y, s.mu_eta, s.V_eta),

@@ -108,7 +108,7 @@ def test_few_sweeps_have_the_spread_of_many_and_mean_field_has_not():
 
 @pytest.mark.parametrize("size", [1, 3, 41, 60])
 def test_any_number_of_draws(size):
-    x = datasets.simulate(40, 5, 1, random_state=0).X
+    x = datasets.simulate(40, 5, 1, random_state=1).X
     x[::5, 2] = np.nan
     posterior = CuspFactorAnalysis(n_factors=1).fit(x).posterior_
     draws = posterior.draw(size, random_state=0)

@@ -181,7 +181,7 @@ def test_of_a_file_that_does_not_know_nothing_is_said(fits: list[Any]) -> None:
 
 def test_too_little_is_there_to_measure_a_fit_by() -> None:
     """Forty rows of ten columns, half of them missing, are worth fewer than three a column."""
-    rows = simulated(40, 10, 1, 0.5, 0, size=1.0)
+    rows = simulated(40, 10, 1, 0.5, 1, size=1.0)
     posterior = CuspFactorAnalysis(n_factors=1).fit(rows).posterior_
     measures = posterior.summary().fit
     assert math.isnan(measures.chi_square)

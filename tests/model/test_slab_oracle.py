@@ -10,7 +10,7 @@ from cuspfa.data.protocols import CompleteSource
 from cuspfa.inference.variational.elbo import lower_bound
 from cuspfa.inference.variational.init import state_at
 from cuspfa.inference.variational.run import run
-from cuspfa.inference.variational.steps import STEPS, State, Tail
+from cuspfa.inference.variational.steps import STEPS, Tail, VariationalState
 from cuspfa.model.prior import CuspPrior
 from cuspfa.model.slabs import EmpiricalBayesSlab, GaussianSlab, InverseGammaSlab
 from oracles import algorithm1
@@ -79,7 +79,7 @@ def test_finite_spike_with_an_inverse_gamma_slab(shape):
         alpha=2.0, slab=InverseGammaSlab(1.3, 0.4), spike=0.05, noise_shape=1.0, noise_rate=0.3
     )
     source = bridge.source_of(y)
-    state = State(
+    state = VariationalState(
         bridge.loadings_of(literal.mu_lambda, literal.V_lambda[0]),
         bridge.Noise(np.full(p, float(literal.A_sigma)), literal.B_sigma),
         bridge.scores_of(y, literal.mu_eta, literal.V_eta),

@@ -23,7 +23,9 @@ class Sums:
         self._product: Array | None = None
         self._centred: Array | None = None
 
-    @np.errstate(over="ignore", invalid="ignore")  # whoever uses the sums refuses what overflowed
+    @np.errstate(
+        over="ignore", invalid="ignore"
+    )  # sums that overflow are refused where they are used
     def add(self, block: Any) -> None:
         """One more block, rows (m, p) in either order; float32 rows are multiplied as such."""
         size = len(block)

@@ -119,7 +119,7 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
     posterior_ : VariationalPosterior or SampledPosterior
         The fitted distribution, for draws.
     status_, converged_, n_iter_
-        How the best run ended, or whether chains have met, and the sweeps of each.
+        How the best run ended, or whether chains have converged, and the sweeps of each.
     n_features_in_, feature_names_in_
         As in scikit-learn: names are kept if all of them are text.
 

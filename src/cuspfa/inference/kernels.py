@@ -1,14 +1,14 @@
 """Exact conditional draws of all unknowns, from sufficient statistics.
 
-A Gaussian model does not see a rotation of the rows of Y. So the data enter as R (r×p) with
+A Gaussian likelihood is invariant to rotations of the rows of Y. So the data enter as R (r×p) with
 RᵀR = YᵀY, r = min(n, p), as if they were r rows followed by n − r rows of zeros; what a sweep
 costs does not depend on n. The scores of the rows of zeros are needed only by their second
 moments, a Wishart draw.
 
-Scores and loadings hold each other fast: given the scores the scale of Λ is known to 1/√(np), yet
-a posteriori only to 1/√n. `scale_rotation_move` moves along η → Rη, Λ → ΛR^{-1}, which the data
-do not see, one elementary R after the other, each drawn from its exact distribution (Liu & Sabatti,
-2000).
+Drawn in turn, scores and loadings mix slowly: given the scores the scale of Λ is known to 1/√(np),
+yet a posteriori only to 1/√n. `scale_rotation_move` moves along η → Rη, Λ → ΛR^{-1}, which leaves
+the likelihood as it is, one elementary R after the other, each drawn from its exact distribution
+(Liu & Sabatti, 2000).
 
 Many chains move together: arrays are (p, B, K), one chain for each of the B, so that the products
 with the data are one large matrix product.
@@ -247,7 +247,7 @@ def scale_rotation_move(
     root[np.arange(k), np.arange(k)] = 1.0
     theta = np.array(scales.variances.T, order="C")
     there = theta > 0
-    theta[~there] = np.inf  # and so they have no say
+    theta[~there] = np.inf  # so that they have no effect
     whole = bool(there.all())
     joint = scales.hyperparameters is not None and slab.capabilities.scales_jointly
     for h in range(k):
@@ -380,7 +380,7 @@ def _generalised_inverse_gaussian(
 
 
 def flip(array: Array) -> Array:
-    """(p, B, K) seen as (B, p, K), and back."""
+    """(p, B, K) as (B, p, K), and back."""
     return array.transpose(1, 0, 2)
 
 

@@ -1,8 +1,9 @@
 """Exact conditional draws of all unknowns, from incomplete rows.
 
-A sweep knows a value for every hole, so that all rows share one score covariance and the moves of
-`sweeps.py` serve; at its end the missing values are drawn anew, given scores, loadings, noise and
-means. The means are integrated out where scores, loadings and noise are drawn.
+A sweep holds a value for every missing entry, so that all rows share one score covariance and the
+kernels of `cuspfa.inference.kernels` apply; at its end the missing values are drawn anew, given
+scores, loadings, noise and means. The means are integrated out where scores, loadings and noise are
+drawn.
 
 `fill` draws the missing values given the observed entries alone, scores integrated out. It begins a
 chain; a sampler that keeps no value of a row from sweep to sweep begins every sweep with it.
@@ -44,7 +45,7 @@ class RowsInMemory:
 
     @property
     def missing(self) -> tuple[Indices, Indices]:
-        """Rows and columns of the holes."""
+        """Rows and columns of the missing values."""
         return self.data.missing
 
     def __reduce__(self) -> tuple[object, tuple[()]]:
@@ -61,11 +62,11 @@ def nothing() -> None:
 
 
 class FilledChains(NamedTuple):
-    """B draws of what there is to know, with a value for every hole."""
+    """B draws of all unknowns, with a value for every missing entry."""
 
     chains: Chains
     filled: Array
-    """(B, m) in the order of `RowsInMemory.holes`."""
+    """(B, m) in the order of `RowsInMemory.missing`."""
     mean: Array
     """(p, B) of the columns, on the scale of the rows."""
 
@@ -94,9 +95,9 @@ def draw_observed_scores(
 def fill(
     data: IncompleteRows, loadings: Array, noise: Array, mean: Array, rng: np.random.Generator
 ) -> Array:
-    """A value for every hole given the observed entries, (B, m); loadings (p, B, K), others (p, B).
+    """Draw the missing values given the observed ones, (B, m).
 
-    The scores are drawn with them, and forgotten.
+    For loadings (p, B, K), noise (p, B) and mean (p, B). The scores are drawn too and not kept.
     """
     row, column = data.missing
     filled = np.empty((loadings.shape[1], len(row)))
@@ -153,11 +154,11 @@ def draw_given_filled(
     prior: CuspPrior,
     rng: np.random.Generator,
 ) -> tuple[Chains, Array, Array]:
-    """Scores, loadings and noise given the scales and a value for every hole.
+    """Scores, loadings and noise given the scales and a value for every missing entry.
 
-    Between scores and loadings `turn` these columns. With the chains come the scores less their
-    mean over the rows, (B, n, K), and the levels of the columns at scores of zero of that kind,
-    (p, B).
+    Between scores and loadings, `scale_rotation_move` of these columns. Also returned are the
+    scores less their mean over the rows, (B, n, K), and the levels of the columns where these are
+    zero, (p, B).
     """
     (p, size, k), n = chains.loadings.shape, len(data.rows)
     table = data.rows.copy()
@@ -166,7 +167,7 @@ def draw_given_filled(
     for b in range(size):
         table[data.missing] = filled[b]
         averages[:, b] = table.mean(axis=0)
-        # About zero but for the holes, so that squares lose no digits by subtraction.
+        # Observed values are centred, so that squares lose no digits by subtraction.
         squares[:, b] = np.einsum("ij,ij->j", table, table) - n * averages[:, b] ** 2
         own = chains.loadings[:, b], chains.noise[:, b]
         scores[b] = _centred_scores(table, averages[:, b], *own, rng)

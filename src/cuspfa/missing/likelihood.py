@@ -1,8 +1,8 @@
-"""The likelihood of rows with few missing values each, by the precisions P = Ω^{-1} of complete
-rows.
+"""The likelihood of rows with few missing values each, by the precision Ω^{-1} of complete rows.
 
-What is observed of a row has the precision P_oo − P_oh P_hh^{-1} P_ho, so that a pattern takes a
-matrix of its holes, not of its factors; and the columns' means are integrated out exactly.
+With P = Ω^{-1}, the observed part of a row has the precision P_oo − P_om P_mm^{-1} P_mo, so that a
+pattern needs a matrix of the size of its missing values, not of its factors. The columns' means are
+integrated out exactly.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WIDTHS = np.array([1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 
 
 
 class Group(NamedTuple):
-    """Patterns with about the same number of holes, and their rows."""
+    """Patterns with about the same number of missing values, and their rows."""
 
     missing: Indices
     """(h, u) the columns without a value, then made-up ones from p on, alone and of variance 1."""
@@ -133,18 +133,18 @@ class FewMissing:
 
 
 class _Filled(NamedTuple):
-    """What a model says of the holes."""
+    """The distribution of the missing values under a model."""
 
     precision: Array
     """(p, p) of complete rows."""
     log_dets: float
     """Σ_i log|Ω_i| of what rows show."""
     explained: float
-    """What Σ_i y_iᵀPy_i has too much, for y zero in its holes."""
+    """The excess of Σ_i y_iᵀPy_i, for y zero where values are missing."""
     filled: Array
-    """(r, p) expected values in the holes, zero elsewhere."""
+    """(r, p) expected values where values are missing, zero elsewhere."""
     spread: Array
-    """(p, p) Σ_i of the holes' covariances, in their places."""
+    """(p, p) Σ_i of the covariances of missing values, in their places."""
 
 
 def _pattern_groups(data: IncompleteRows) -> list[Group]:

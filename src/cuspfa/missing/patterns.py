@@ -1,8 +1,9 @@
 """Incomplete rows, sorted by the pattern of what they have.
 
-A Gaussian model does not see a rotation of rows with the same holes. Where they are more than
-their columns, they are rotated into one row for their mean and p for the rest, and zeros that
-nothing depends on: what an iteration costs is then a matter of the patterns, not of the rows.
+A Gaussian likelihood is invariant to a rotation of rows with the same missing columns. Where they
+are more than their columns, they are rotated into one row for their mean and p for the rest, and
+zeros that nothing depends on: what an iteration costs is then a matter of the patterns, not of the
+rows.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class PatternBlock(NamedTuple):
     """Some patterns, and all rows that have them."""
 
     rows: Array
-    """(r, p) zero in holes."""
+    """(r, p) zero where missing."""
     ones: Array
     """(r, 1) what a column of ones is for these rows: 1, unless they were rotated."""
     observed: Array
@@ -56,10 +57,10 @@ class PatternBlock(NamedTuple):
 
 
 class IncompleteRows:
-    """Rows sorted by pattern, zero in holes."""
+    """Rows sorted by pattern, zero where missing."""
 
     def __init__(self, rows: Array, observed: BoolArray) -> None:
-        """`rows` must be zero where `seen` is not."""
+        """`rows` must be zero where `observed` is False."""
         keys = np.ascontiguousarray(np.packbits(observed, axis=1))
         _, first, of_row = np.unique(
             keys.view(np.dtype((np.void, keys.shape[1]))).ravel(),

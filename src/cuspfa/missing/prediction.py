@@ -1,8 +1,8 @@
-"""New incomplete rows: y ~ N(m, CᵀC + Ψ), of which each row shows some columns.
+"""New incomplete rows: y ~ N(m, CᵀC + Ψ), of which each row has some columns.
 
-The same formulas as in `predict.py` with the columns that a row has; rows with the same missing
-values share their matrices. A row without any value has the scores' prior, N(0, I). Correlated
-factors are turned at the end, as there.
+The same formulas as in `cuspfa.posterior.predictive` with the columns that a row has; rows with the
+same missing values share their matrices. A row without any value has the scores' prior, N(0, I).
+Correlated factors are turned at the end, as there.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _Part(NamedTuple):
 
 
 class ObservedRows:
-    """Rows with NaN in holes, and what a `MarginalGaussian` says of them."""
+    """Rows with NaN where missing, and their distribution under a `MarginalGaussian`."""
 
     def __init__(self, distribution: MarginalGaussian, rows: Array) -> None:
         self.distribution, self.given = distribution, np.asarray(rows, dtype=float)
@@ -93,7 +93,7 @@ class ObservedRows:
         return result
 
     def filled(self) -> Array:
-        """The rows with the expected values of their holes, (n, p)."""
+        """The rows with expected values where values are missing, (n, p)."""
         expected = self.distribution.mean + self._scores() @ self.distribution.components
         return np.where(self.observed, self.given, expected)
 

@@ -238,11 +238,11 @@ class MissingDataSource:
         *,
         near: Array | None = None,
     ) -> tuple[Array, Array]:
-        """Of rows with zeros in holes, or completed by the loadings that are near.
+        """Of rows with zeros for missing values, or completed by the loadings that are near.
 
-        Zeros make signal smaller, and noise no larger than it is; so the first look sees too few
-        directions rather than too many. With loadings at hand missing values have their expected
-        values.
+        Zeros make signal smaller, and noise no larger than it is; so the first decomposition finds
+        too few directions rather than too many. With loadings at hand missing values have their
+        expected values.
         """
         if near is None or not near.shape[1]:
             if self._start is None:
@@ -253,7 +253,7 @@ class MissingDataSource:
     def _completed(
         self, near: Array | None, noise_variance: Array, share: float = 1.0
     ) -> CompleteSource:
-        """Rows with their fitted values, and what is left of those seen, as if all were seen.
+        """Fitted rows plus the residuals of observed values, as if all were observed.
 
         `share` is the part of them that is to count.
         """

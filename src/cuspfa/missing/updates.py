@@ -1,4 +1,4 @@
-"""Loadings given what is known of the scores, where columns have holes.
+"""Loadings given the moments of the scores, where values are missing.
 
 Column j sees the n_j rows that have it. Its mean has a flat prior and is integrated out exactly,
 given scores, loading and noise, so that scores enter centred at their mean over these rows:

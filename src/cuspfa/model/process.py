@@ -342,7 +342,7 @@ def converge_labels(
 
 
 LABELS_TOLERANCE = 1e-7
-"""Labels and sticks count as settled when no E[log ω] moves by more than this in a sweep."""
+"""Labels and sticks have converged when no E[log ω] changes by more than this in an update."""
 
 
 def _converged_bound(

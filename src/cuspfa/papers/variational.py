@@ -119,7 +119,7 @@ def _gibbs(data: Array, seed: int, quick: bool, on_stage: Stage | None) -> Row:
     model.set_params(method__n_chains=1 if quick else CHAINS)
     if quick:
         model.set_params(method__n_draws=200, method__burn_in=500)
-    with silent():  # the paper's length, whether chains have met or not
+    with silent():  # the paper's length, whether chains have converged or not
         posterior = model.fit(data).posterior_
     assert isinstance(posterior, SampledPosterior)
     draws = posterior.draws

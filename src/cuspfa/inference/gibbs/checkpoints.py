@@ -138,7 +138,7 @@ class GroupFiles:
         if self._head.exists():
             counts = read_json(self._head).get("draws")
             if not isinstance(counts, list) or not all(type(one) is int for one in counts):
-                raise _damaged(self._head, "it does not say how many draws there are")
+                raise _damaged(self._head, "the number of draws is missing in it")
             self._counts = counts
 
     def _file(self, what: str, number: int) -> Path:
@@ -158,7 +158,9 @@ class GroupFiles:
         try:
             return state, int(content["sweep"]), dict(content["generator"])
         except (KeyError, TypeError, ValueError):
-            raise _damaged(self._head, "it does not say where the chains are") from None
+            raise _damaged(
+                self._head, "the sweep or the state of the generator is missing in it"
+            ) from None
 
     def write(
         self, kept: Kept | None, state: GibbsState, at: int, generator: dict[str, Any]

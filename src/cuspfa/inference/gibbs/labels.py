@@ -1,6 +1,6 @@
 """Which columns of Λ are active: labels, sticks, and the number of columns that are held.
 
-Given a column's energy E_h = ‖λ_·h‖², and with θ_h integrated out,
+Given a column's squared norm E_h = ‖λ_·h‖², and with θ_h integrated out,
 
     pr(z_h = l) ∝ ω_l × (spike density if l ≤ h, slab density if l > h),
     v_l ~ Beta(s + #{z = l}, α + #{z > l}),  v_H = 1.

@@ -31,8 +31,8 @@ from cuspfa.posterior.sampled import (
 )
 from cuspfa.rotation.gpa import Rotation
 
-MET, ENOUGH = 1.05, 100.0
-"""Chains count as met with no R-hat above and no effective size below these."""
+CONVERGED_R_HAT, ENOUGH_DRAWS = 1.05, 100.0
+"""Chains have converged with no R-hat above and no effective size below these."""
 
 
 def posterior_of(
@@ -104,7 +104,7 @@ def _ending(
     worst = found.worst_r_hat
     if math.isnan(worst):
         return ChainsNotConverged(None, None, *length)
-    if worst > MET:
+    if worst > CONVERGED_R_HAT:
         at = int(np.nanargmax(found.r_hat))
         return ChainsNotConverged(float(worst), found.names[at], *length)
     at = int(np.nanargmin(found.effective_size))
@@ -136,26 +136,26 @@ def _fit_info(
     fit: GibbsFit, found: Diagnostics, active: BoolArray, log_likelihood: Array
 ) -> FitInfo:
     worst, size = found.worst_r_hat, found.smallest_size
-    met = worst <= MET and size >= ENOUGH
+    converged = worst <= CONVERGED_R_HAT and size >= ENOUGH_DRAWS
     if fit.interrupted:
         status = "interrupted: these are the draws made by then"
     elif fit.out_of_time:
         status = "out of time: these are the draws made by then"
-    elif met:
-        status = f"chains have met: R-hat at most {worst:.3f}"
+    elif converged:
+        status = f"chains have converged: R-hat at most {worst:.3f}"
     else:
         at = 0 if math.isnan(worst) else int(np.nanargmax(found.r_hat))
-        status = f"chains have not met: R-hat {r_hat_text(worst, 2)} ({found.names[at]})"
-        if worst <= MET:
+        status = f"chains have not converged: R-hat {r_hat_text(worst, 2)} ({found.names[at]})"
+        if worst <= CONVERGED_R_HAT:
             at = int(np.nanargmin(found.effective_size))
             status = f"too few draws: worth {size:.0f} independent ones ({found.names[at]})"
         elif math.isnan(worst):
-            status = "too few draws to tell whether chains have met"
+            status = "too few draws to assess convergence"
     entries = [
         SearchEntry(k, math.nan, math.nan, math.nan, False, float(weight), fit.n_sweeps, "drawn")
         for k, weight in enumerate(count_probabilities(active))
         if weight > 0
     ]
-    converged = met and not (fit.interrupted or fit.out_of_time)
+    converged = converged and not (fit.interrupted or fit.out_of_time)
     path = SearchPath(entries)
     return FitInfo("gibbs", math.nan, status, converged, fit.n_sweeps, log_likelihood, path)

@@ -71,7 +71,7 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
     burn_in : int, default=1000
         Sweeps before the first draw.
     thin : int, default=5
-        Every so manyeth sweep is kept.
+        Sweeps from one draw that is kept to the next.
     adaptive : bool, default=True
         Change the number of columns as the chain goes, as in the paper: from sweep `start_adapt`
         on, with probability exp(α_0 + α_1 t) at sweep t, keep the active columns and one from the
@@ -84,7 +84,7 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
         H, the columns of a sampler that is not adaptive, and the most of one that is. None means
         p + 1.
     scale_rotation_every : int, default=5
-        Exact scale-rotation moves in every so manyeth sweep; 0 for none, as in the paper. Without
+        Sweeps from one exact scale-rotation move to the next; 0 for none, as in the paper. Without
         them the scale of a factor needs about p sweeps to be forgotten.
     init : {"variational", "random"}, default="variational"
         Where chains begin: at draws from a variational fit, or at random loadings in all

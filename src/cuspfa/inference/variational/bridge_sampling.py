@@ -28,7 +28,7 @@ from cuspfa.inference.variational.collapsed_bound import (
     antisymmetric,
     log_volume,
 )
-from cuspfa.inference.variational.steps import State
+from cuspfa.inference.variational.steps import VariationalState
 from cuspfa.model.likelihoods.gaussian import (
     log_noise_density,
     log_noise_prior,
@@ -46,7 +46,11 @@ NODES = 48
 
 
 def bridged_evidence(
-    state: State, data: Statistics, prior: CuspPrior, rng: np.random.Generator, n_draws: int
+    state: VariationalState,
+    data: Statistics,
+    prior: CuspPrior,
+    rng: np.random.Generator,
+    n_draws: int,
 ) -> Evidence:
     """Estimate log p(y, K) for K ≥ 1, a spike at zero and a slab with a density of its own."""
     slab = state.slab.with_fixed_hyperparameters()
@@ -92,7 +96,7 @@ def _root(above: Array, below: Array) -> float:
 class _Proposal:
     """q̃ averaged over rotations, and q(Σ), both widened."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: VariationalState) -> None:
         distribution, noise = state.loadings, state.noise
         k = distribution.mean.shape[1]
         wider = distribution.widened(WIDER)
@@ -197,7 +201,7 @@ def _angles() -> tuple[Array, Array]:
 
 
 def _draw_posterior(
-    state: State,
+    state: VariationalState,
     data: Statistics,
     slab: Slab,
     prior: CuspPrior,

@@ -30,7 +30,7 @@ from scipy.special import gammaln
 
 from cuspfa._typing import Array, Indices
 from cuspfa.data.protocols import DataSource
-from cuspfa.inference.variational.steps import State
+from cuspfa.inference.variational.steps import VariationalState
 from cuspfa.model.likelihoods.gaussian import log_noise_ratio
 from cuspfa.model.prior import CuspPrior
 from cuspfa.model.slabs import LOG_2PI, Slab
@@ -52,7 +52,7 @@ class Evidence(NamedTuple):
 
 
 def evidence(
-    state: State,
+    state: VariationalState,
     source: DataSource,
     prior: CuspPrior,
     rng: np.random.Generator,
@@ -106,7 +106,7 @@ class _Pair(NamedTuple):
 
     @classmethod
     def draw(
-        cls, state: State, widened: Widened, prior: CuspPrior, rng: np.random.Generator
+        cls, state: VariationalState, widened: Widened, prior: CuspPrior, rng: np.random.Generator
     ) -> _Pair:
         noise = state.noise.rate / rng.standard_gamma(state.noise.shape)
         delta, log_q = widened.draw(rng)
@@ -124,7 +124,7 @@ class _Pair(NamedTuple):
 class Widened:
     """q̃(Λ), with the linear algebra of its scale directions in K² dimensions."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: VariationalState) -> None:
         self.distribution = state.loadings
         self.mean, self.log_det = self.distribution.mean, self.distribution.log_det
         k = self.mean.shape[1]
@@ -159,7 +159,7 @@ class Widened:
         return delta, -0.5 * (p * k * LOG_2PI + self.log_det + quadratic)
 
 
-def _scale_variances(state: State) -> Array:
+def _scale_variances(state: VariationalState) -> Array:
     """Variances of X_hk (h ≤ k) when Λ(I + X) follows the matched Wishart distribution of its
     scale.
     """
@@ -196,7 +196,7 @@ def _directions(k: int, rows: Indices, columns: Indices, mirrored: Array) -> csr
     return csr_array((values[kept], at), shape=(len(rows), k * k))
 
 
-def _orbit(state: State, widened: Widened) -> float:
+def _orbit(state: VariationalState, widened: Widened) -> float:
     """The best choice of m: rotate the m strongest columns, permute and reflect the others."""
     p, k = state.loadings.mean.shape
     second = state.loadings.weighted_gram(np.ones(p))

@@ -8,7 +8,7 @@ import numpy as np
 
 from cuspfa.data.protocols import DataSource
 from cuspfa.inference.variational.steps import (
-    State,
+    VariationalState,
     column_squared_norms,
     residual_squares,
     spike_log_density,
@@ -42,10 +42,10 @@ class Bound(NamedTuple):
 
 
 def lower_bound(
-    state: State,
+    state: VariationalState,
     source: DataSource,
     prior: CuspPrior,
-    after: tuple[State, Bound | None] | None = None,
+    after: tuple[VariationalState, Bound | None] | None = None,
 ) -> Bound:
     """The bound of any state, not only of one that has just been updated.
 
@@ -73,7 +73,7 @@ def lower_bound(
     )
 
 
-def _loadings_term(state: State, p: int, prior: CuspPrior) -> float:
+def _loadings_term(state: VariationalState, p: int, prior: CuspPrior) -> float:
     labels, tail, k = state.labels, state.tail, state.n_factors
     squared_norm = column_squared_norms(state)
     density = labels.active * state.slab.log_density(squared_norm, p)
@@ -86,7 +86,7 @@ def _loadings_term(state: State, p: int, prior: CuspPrior) -> float:
     return (labels.total(density) if len(density) else 0.0) + entropy + state.slab.log_hyperprior()
 
 
-def _scores_term(state: State) -> float:
+def _scores_term(state: VariationalState) -> float:
     # The 2π of prior and entropy cancel; ½ log e per coordinate stays.
     scores, k = state.scores, state.n_factors
     explicit = 0.5 * (scores.log_det + scores.n * k - float(np.trace(scores.total)))

@@ -7,7 +7,7 @@ import numpy as np
 from cuspfa._typing import Array
 from cuspfa.data.protocols import DataSource
 from cuspfa.inference.updates import Loadings
-from cuspfa.inference.variational.steps import State, Tail
+from cuspfa.inference.variational.steps import Tail, VariationalState
 from cuspfa.model.likelihoods.gaussian import Noise
 from cuspfa.model.prior import CuspPrior
 from cuspfa.model.process import (
@@ -26,8 +26,8 @@ def state_at(
     source: DataSource,
     prior: CuspPrior,
     n_terms: int,
-    like: State | None = None,
-) -> State:
+    like: VariationalState | None = None,
+) -> VariationalState:
     """The state with explicit loadings `mean` (p, K), without spread, and the given noise.
 
     Sticks and slab are taken from the state it should be `like`, if there is one. A point mass has
@@ -40,11 +40,11 @@ def state_at(
     scores = source.expect_scores(loadings, noise.precision)
     tail, labels, sticks = _start_labels(p, k, prior, n_terms, like)
     slab = prior.slab if like is None else like.slab
-    return State(loadings, noise, scores, tail, labels, sticks, slab)
+    return VariationalState(loadings, noise, scores, tail, labels, sticks, slab)
 
 
 def _start_labels(
-    p: int, k: int, prior: CuspPrior, n_terms: int, like: State | None
+    p: int, k: int, prior: CuspPrior, n_terms: int, like: VariationalState | None
 ) -> tuple[Tail, Labels, Sticks]:
     """Explicit factors begin as active, whatever their size: the first iterations decide."""
     if prior.spike is None:
@@ -77,8 +77,8 @@ def draw_start(
     n_terms: int,
     rng: np.random.Generator,
     n_factors: int | None = None,
-    like: State | None = None,
-) -> State:
+    like: VariationalState | None = None,
+) -> VariationalState:
     """A random start: loadings drawn from the prior itself.
 
     The process draws how many columns are active (unless K is given) and the slab their loadings,

@@ -16,7 +16,7 @@ from cuspfa.inference.variational.bridge_sampling import bridged_evidence
 from cuspfa.inference.variational.collapsed_bound import Evidence, evidence
 from cuspfa.inference.variational.run import Status
 from cuspfa.inference.variational.search import Search, noise_variance
-from cuspfa.inference.variational.steps import State
+from cuspfa.inference.variational.steps import VariationalState
 
 
 def score_candidates(search: Search) -> None:
@@ -178,7 +178,7 @@ def evidence_rising(search: Search) -> float | None:
     return found[top].value - found[top - 1].value
 
 
-def signal_left(search: Search, state: State, part: float) -> bool:
+def signal_left(search: Search, state: VariationalState, part: float) -> bool:
     """Is the leading direction that a state leaves over above this part of the edge of noise?"""
     n, p, k = search.source.n, search.source.p, state.n_factors
     noise, mean = noise_variance(state), state.loadings.mean

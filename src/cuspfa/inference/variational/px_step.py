@@ -12,14 +12,14 @@ from __future__ import annotations
 import numpy as np
 
 from cuspfa.data.protocols import DataSource
-from cuspfa.inference.variational.steps import State
+from cuspfa.inference.variational.steps import VariationalState
 from cuspfa.model.prior import CuspPrior
 
 SATURATED = 1e-6
 """The closed form takes every explicit factor as active; let it differ by no more than this."""
 
 
-def px_step(state: State, source: DataSource, prior: CuspPrior) -> State:
+def px_step(state: VariationalState, source: DataSource, prior: CuspPrior) -> VariationalState:
     """Rescale and rotate the explicit factors to the best bound."""
     if state.n_factors == 0 or (prior.spike is not None and np.any(state.active < 1 - SATURATED)):
         return state

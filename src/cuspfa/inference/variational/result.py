@@ -23,7 +23,7 @@ from cuspfa.data.complete import Prepared
 from cuspfa.data.in_memory import LARGEST_KEPT_DATA
 from cuspfa.inference.variational.run import Status
 from cuspfa.inference.variational.settings import MOST_FACTORS, Variational, VariationalFit
-from cuspfa.inference.variational.steps import State
+from cuspfa.inference.variational.steps import VariationalState
 from cuspfa.missing.kernels import RowsInMemory
 from cuspfa.model.prior import CuspPrior
 from cuspfa.posterior.distributions import Means, ScoreDistribution
@@ -103,7 +103,7 @@ def _number_found(
 
 
 def _number_given(
-    state: State, prepared: Prepared, prior: CuspPrior, n_factors: int
+    state: VariationalState, prepared: Prepared, prior: CuspPrior, n_factors: int
 ) -> FitWarning | None:
     active = state.active > 0.5
     if np.sum(active) != n_factors:
@@ -145,7 +145,7 @@ def fit_info_of(fit: VariationalFit) -> FitInfo:
     )
 
 
-def _distributions(state: State, counts: Array | None) -> dict[str, Any]:
+def _distributions(state: VariationalState, counts: Array | None) -> dict[str, Any]:
     """The part of a posterior that a state determines; `counts` where columns have holes."""
     active = state.active > 0.5
     # Factors that the labels call inactive count as noise, with those that have no mean.
@@ -163,7 +163,7 @@ def _distributions(state: State, counts: Array | None) -> dict[str, Any]:
     }
 
 
-def _score_distribution(state: State, active: BoolArray) -> ScoreDistribution:
+def _score_distribution(state: VariationalState, active: BoolArray) -> ScoreDistribution:
     chosen, scores = np.ix_(active, active), state.scores
     covariance = scores.covariance(state.loadings, state.noise.precision)[chosen]
     inner = scores.total[chosen] - scores.n * covariance

@@ -15,7 +15,7 @@ from cuspfa.data.protocols import DataSource
 from cuspfa.inference.variational.elbo import Bound, lower_bound
 from cuspfa.inference.variational.px_step import px_step
 from cuspfa.inference.variational.steps import (
-    State,
+    VariationalState,
     step_converge_labels,
     step_doubtful_labels,
     step_loadings,
@@ -44,14 +44,14 @@ ITERATION = (
 """Algorithm 1 with the scale-rotation step after the scores, and the noise overrelaxed."""
 
 
-def iteration(state: State, source: DataSource, prior: CuspPrior) -> State:
+def iteration(state: VariationalState, source: DataSource, prior: CuspPrior) -> VariationalState:
     """One whole iteration."""
     for step in ITERATION:
         state = step(state, source, prior)
     return state
 
 
-def with_sign_rule(state: State) -> State:
+def with_sign_rule(state: VariationalState) -> VariationalState:
     """Factors reflected so that the largest mean loading of each is positive.
 
     Draws that begin at a state attach random numbers to its factors, which are to be the same
@@ -83,7 +83,7 @@ class Status(Enum):
 class Run(NamedTuple):
     """One run from one start."""
 
-    state: State
+    state: VariationalState
     bound: Bound
     trace: Array
     """(n_iter,) the bound after each iteration."""
@@ -101,14 +101,14 @@ class Run(NamedTuple):
 
 
 def run(
-    state: State,
+    state: VariationalState,
     source: DataSource,
     prior: CuspPrior,
     *,
     tol: float,
     max_iter: int,
     target: float = -np.inf,
-    on_iteration: Callable[[int, float, State], None] | None = None,
+    on_iteration: Callable[[int, float, VariationalState], None] | None = None,
     deadline: float = math.inf,
 ) -> Run:
     """Iteration until the bound grows by less than `tol`; an iteration that lowers it is refused.

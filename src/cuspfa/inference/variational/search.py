@@ -39,7 +39,7 @@ from cuspfa.inference.variational.progress import (
 )
 from cuspfa.inference.variational.run import Run, Status, run
 from cuspfa.inference.variational.search_settings import SearchSettings
-from cuspfa.inference.variational.steps import State
+from cuspfa.inference.variational.steps import VariationalState
 from cuspfa.model.likelihoods.gaussian import spectral_loadings
 from cuspfa.model.prior import CuspPrior
 
@@ -150,7 +150,9 @@ class Search:
 
     # --- one run ---
 
-    def try_state(self, state: State, *, tol: float | None = None, patient: bool = False) -> Run:
+    def try_state(
+        self, state: VariationalState, *, tol: float | None = None, patient: bool = False
+    ) -> Run:
         """Run from a state and remember it; unless `patient`, give up what cannot catch up."""
         done = run(
             state,
@@ -195,11 +197,11 @@ class Search:
         )
         return (alive, done.total) > (was_alive, known.lower_bound)
 
-    def is_alive(self, state: State) -> bool:
+    def is_alive(self, state: VariationalState) -> bool:
         """Has every factor of a state some signal? With one that has none, K is K − 1."""
         return weakest_signal(state) > self.settings.dead_signal
 
-    def _report(self, number: int, bound: float, at: State) -> None:
+    def _report(self, number: int, bound: float, at: VariationalState) -> None:
         if self.callback is not None:
             so_far = max(bound, self.best.total) if self.best_by_k else bound
             now = time.monotonic()
@@ -222,14 +224,14 @@ class Search:
         if time.monotonic() >= self.deadline:
             raise OutOfTime
 
-    def state_at(self, mean: Array, noise_variance: Array) -> State:
+    def state_at(self, mean: Array, noise_variance: Array) -> VariationalState:
         """A state with these loadings and noise, otherwise like the best run so far."""
         like = self.best.state if self.best_by_k else None
         return state_at(mean, noise_variance, self.source, self.prior, self.max_factors + 1, like)
 
     # --- starts ---
 
-    def spectral_state(self, k: int | None = None) -> State:
+    def spectral_state(self, k: int | None = None) -> VariationalState:
         """The leading directions of the data, k of them or as many as rise above the noise.
 
         Principal factor iterations: directions for the present noise, then the noise they leave.
@@ -255,19 +257,19 @@ class Search:
                 break
         return self.state_at(mean, noise)
 
-    def smaller(self, state: State, less: int = 1) -> State:
+    def smaller(self, state: VariationalState, less: int = 1) -> VariationalState:
         """Without its weakest factors."""
         mean = state.loadings.mean
         weakest = np.argsort(np.sum(mean**2, axis=0), kind="stable")[:less]
         noise = noise_variance(state) + np.sum(mean[:, weakest] ** 2, axis=1)
         return self.state_at(np.delete(mean, weakest, axis=1), noise)
 
-    def larger(self, state: State, extra: Array) -> State:
+    def larger(self, state: VariationalState, extra: Array) -> VariationalState:
         """With a factor more, or several."""
         mean = np.column_stack([state.loadings.mean, extra])
         return self.state_at(mean, noise_variance(state))
 
-    def left_over(self, state: State, size: int) -> Array:
+    def left_over(self, state: VariationalState, size: int) -> Array:
         """The `size` leading directions that a state leaves unexplained, as loadings (p, size)."""
         noise, mean = noise_variance(state), state.loadings.mean
         k = mean.shape[1]
@@ -345,7 +347,7 @@ class Search:
         if tol > self.tol:
             self.try_state(self.best.state)
 
-    def cost_of_miss(self, state: State) -> int:
+    def cost_of_miss(self, state: VariationalState) -> int:
         """What a miss counts: one, and one more for every `dent_depth` that it is behind."""
         behind = self.best.total - self.curve[state.n_factors].lower_bound
         return 1 + int(min(behind / self.settings.dent_depth, self.settings.patience))
@@ -462,7 +464,7 @@ class Search:
             settings=self.settings,
         )
 
-    def _at_home(self, found: State) -> State:
+    def _at_home(self, found: VariationalState) -> VariationalState:
         return self.state_at(found.loadings.mean, noise_variance(found))
 
     def grow(self, k: int) -> None:
@@ -618,12 +620,12 @@ def _one_restart(search: Search, n_factors: int | None) -> list[Run]:
     return list(search.best_by_k.values())
 
 
-def weakest_signal(state: State) -> float:
+def weakest_signal(state: VariationalState) -> float:
     """Σ_j μ_jh² E[1/σ²_j] of the weakest factor, by which its scores differ from noise."""
     signal = state.noise.precision @ state.loadings.mean**2
     return float(np.min(signal, initial=np.inf))
 
 
-def noise_variance(state: State) -> Array:
+def noise_variance(state: VariationalState) -> Array:
     """1/E[1/σ²_j] of a state."""
     return np.asarray(1.0 / state.noise.precision)

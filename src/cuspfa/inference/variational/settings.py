@@ -23,7 +23,7 @@ from cuspfa.inference.variational.progress import Callback, Interrupted, OutOfTi
 from cuspfa.inference.variational.run import Run
 from cuspfa.inference.variational.search import Search
 from cuspfa.inference.variational.search_settings import SearchSettings
-from cuspfa.inference.variational.steps import State
+from cuspfa.inference.variational.steps import VariationalState
 from cuspfa.model.prior import CuspPrior
 from cuspfa.posterior.fit_info import SearchEntry
 
@@ -49,7 +49,7 @@ class VariationalFit(NamedTuple):
     best: Run
     entries: list[SearchEntry]
     interrupted: bool
-    alternatives: list[tuple[float, State]]
+    alternatives: list[tuple[float, VariationalState]]
     """Other numbers of factors of notable weight, with their weights."""
     at_ledermann_bound: bool
     """Was the number limited to what the columns can tell apart, with correlation left over?"""

@@ -44,7 +44,7 @@ class Tail(NamedTuple):
     """E[log p(η_·h)] − E[log q(η_·h)], what the scores of one such factor add to the bound."""
 
 
-class State(NamedTuple):
+class VariationalState(NamedTuple):
     """q(λ, η, σ, z, v): all that the next iteration needs."""
 
     loadings: LoadingsDistribution
@@ -77,14 +77,14 @@ def spike_log_density(squared_norm: Array, p: int, spike: float) -> Array:
     return np.asarray(-0.5 * p * (LOG_2PI + np.log(spike)) - 0.5 * squared_norm / spike)
 
 
-def column_squared_norms(state: State) -> Array:
+def column_squared_norms(state: VariationalState) -> Array:
     """(L,) E‖λ_·h‖² of the columns that the labels have rows for, explicit ones first."""
     rows = len(state.labels.active) - state.n_factors
     tail = np.full(rows, np.sum(state.tail.loading_variance))
     return np.concatenate([state.loadings.column_squared_norm, tail])
 
 
-def prior_precision(state: State, prior: CuspPrior) -> Array:
+def prior_precision(state: VariationalState, prior: CuspPrior) -> Array:
     """θ*_h = E[1/θ_h] of the columns, (L,)."""
     labels, p = state.labels, len(state.noise.rate)
     slab = state.slab.precision(column_squared_norms(state), p)
@@ -93,7 +93,7 @@ def prior_precision(state: State, prior: CuspPrior) -> Array:
     return np.asarray(labels.active * slab + labels.inactive / prior.spike)
 
 
-def slab_log_odds(state: State, prior: CuspPrior) -> Array:
+def slab_log_odds(state: VariationalState, prior: CuspPrior) -> Array:
     """Log slab − log spike of the columns in expectation, (L,)."""
     assert prior.spike is not None
     squared_norm, p = column_squared_norms(state), len(state.noise.rate)
@@ -101,14 +101,16 @@ def slab_log_odds(state: State, prior: CuspPrior) -> Array:
     return np.asarray(slab - spike_log_density(squared_norm, p, prior.spike))
 
 
-def residual_squares(state: State, squares: Array) -> Array:
+def residual_squares(state: VariationalState, squares: Array) -> Array:
     """(p,) E Σ_i (y_ij − λ_jᵀη_i)² with all H factors."""
     tail = state.tail
     extra = tail.size * state.scores.n * tail.score_variance * tail.loading_variance
     return np.asarray(state.scores.expected_rss(state.loadings, squares) + extra)
 
 
-def step_loadings(state: State, source: DataSource, prior: CuspPrior) -> State:
+def step_loadings(
+    state: VariationalState, source: DataSource, prior: CuspPrior
+) -> VariationalState:
     """Step 1, for explicit and inactive factors."""
     precision, k, tail = prior_precision(state, prior), state.n_factors, state.tail
     loadings = state.scores.best_loadings(precision[:k], state.noise.precision)
@@ -121,13 +123,15 @@ def step_loadings(state: State, source: DataSource, prior: CuspPrior) -> State:
     return state._replace(loadings=loadings, tail=tail)
 
 
-def step_noise(state: State, source: DataSource, prior: CuspPrior) -> State:
+def step_noise(state: VariationalState, source: DataSource, prior: CuspPrior) -> VariationalState:
     """Step 2."""
     rss = residual_squares(state, source.squares)
     return state._replace(noise=update_noise(rss, source.counts, prior))
 
 
-def step_overrelaxed_noise(state: State, source: DataSource, prior: CuspPrior) -> State:
+def step_overrelaxed_noise(
+    state: VariationalState, source: DataSource, prior: CuspPrior
+) -> VariationalState:
     """Step 2 and half as far again, at most by a factor e^½: noise and loadings settle sooner.
 
     As a function of log B_j the bound is A(u − e^u), u = log(B*_j/B_j): to overshoot the best
@@ -138,7 +142,7 @@ def step_overrelaxed_noise(state: State, source: DataSource, prior: CuspPrior) -
     return state._replace(noise=best._replace(rate=best.rate * np.exp(beyond)))
 
 
-def step_scores(state: State, source: DataSource, prior: CuspPrior) -> State:
+def step_scores(state: VariationalState, source: DataSource, prior: CuspPrior) -> VariationalState:
     """Step 3, for explicit and inactive factors."""
     precision, tail = state.noise.precision, state.tail
     if tail.size:
@@ -147,7 +151,7 @@ def step_scores(state: State, source: DataSource, prior: CuspPrior) -> State:
     return state._replace(scores=source.expect_scores(state.loadings, precision), tail=tail)
 
 
-def step_labels(state: State, source: DataSource, prior: CuspPrior) -> State:
+def step_labels(state: VariationalState, source: DataSource, prior: CuspPrior) -> VariationalState:
     """Step 4."""
     if prior.spike is None:
         return state
@@ -157,7 +161,7 @@ def step_labels(state: State, source: DataSource, prior: CuspPrior) -> State:
     )
 
 
-def step_sticks(state: State, source: DataSource, prior: CuspPrior) -> State:
+def step_sticks(state: VariationalState, source: DataSource, prior: CuspPrior) -> VariationalState:
     """Step 5."""
     if prior.spike is None:
         return state
@@ -165,7 +169,7 @@ def step_sticks(state: State, source: DataSource, prior: CuspPrior) -> State:
     return state._replace(sticks=update_sticks(state.labels, process))
 
 
-def step_slab(state: State, source: DataSource, prior: CuspPrior) -> State:
+def step_slab(state: VariationalState, source: DataSource, prior: CuspPrior) -> VariationalState:
     """What a slab learns about all columns together."""
     return state._replace(
         slab=state.slab.update_hyperparameters(state.loadings.column_squared_norm, source.p)
@@ -175,7 +179,9 @@ def step_slab(state: State, source: DataSource, prior: CuspPrior) -> State:
 STEPS = (step_loadings, step_noise, step_scores, step_labels, step_sticks)
 
 
-def step_doubtful_labels(state: State, source: DataSource, prior: CuspPrior) -> State:
+def step_doubtful_labels(
+    state: VariationalState, source: DataSource, prior: CuspPrior
+) -> VariationalState:
     """Steps 4 and 5 where a label is in doubt; else they wait for `step_settle`.
 
     Labels that are certain do not move and loadings do not feel the sticks, so that most iterations
@@ -190,7 +196,9 @@ def step_doubtful_labels(state: State, source: DataSource, prior: CuspPrior) -> 
     return step_sticks(step_labels(state, source, prior), source, prior)
 
 
-def step_converge_labels(state: State, source: DataSource, prior: CuspPrior) -> State:
+def step_converge_labels(
+    state: VariationalState, source: DataSource, prior: CuspPrior
+) -> VariationalState:
     """Steps 4 and 5 repeated to their own fixed point."""
     if prior.spike is None:
         return state

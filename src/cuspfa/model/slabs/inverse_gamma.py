@@ -28,10 +28,10 @@ class InverseGammaSlab(Slab):
     shape, rate : float
         a and b; where a fit begins if they are pooled.
     pooled : bool, default=False
-        Learn a and b too, so that factors tell each other about their common scale: when they
-        are alike a grows and they share one variance, when they differ a is small and each has
-        its own. The hyper-prior is weak: a ~ Gamma(2, 1/50) and log(b/a) ~ N(log 0.2, 1.5²), on
-        the scale of standardised data.
+        Learn a and b too, from all factors: when their scales are similar, a is large and they
+        share one variance; when these differ, a is small and each factor has its own. The
+        hyper-prior is weak: a ~ Gamma(2, 1/50) and log(b/a) ~ N(log 0.2, 1.5²), on the scale of
+        standardised data.
 
     Examples
     --------
