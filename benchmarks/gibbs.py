@@ -199,7 +199,10 @@ def both_engines() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
                     made.append(fitted(sim.X, method=method))
 
                 used.append(seconds(fit))
-                lower, upper = made[0].posterior_.interval("covariance")
+                posterior = made[0].posterior_
+                averaged = posterior.kind == "gibbs"
+                draws = posterior.draw(2000, average_over_k=averaged)
+                lower, upper = posterior.interval("covariance", draws=draws)
                 truth = sim.loadings @ sim.loadings.T + np.diag(sim.noise_variance)
                 upper_half = np.triu_indices(p)
                 covered = (lower <= truth) & (truth <= upper)

@@ -57,10 +57,13 @@ _HOMES = {
 }
 _MODULES = {
     "datasets": "cuspfa.datasets",
+    "diagnostics": "cuspfa.diagnostics",
     "errors": "cuspfa.errors",
     "fit_indices": "cuspfa.diagnostics.fit_indices",
     "plots": "cuspfa.reporting.plots",
+    "posterior": "cuspfa.posterior",
     "retention": "cuspfa.diagnostics.retention",
+    "rotation": "cuspfa.rotation",
 }
 
 __all__ = [

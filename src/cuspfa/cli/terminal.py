@@ -16,7 +16,7 @@ from cuspfa.data.screening.columns import Chosen, most_missing
 from cuspfa.data.tables.cells import clean
 from cuspfa.data.tables.reader import Table
 from cuspfa.posterior.base import Posterior
-from cuspfa.posterior.draws import Draws
+from cuspfa.posterior.draws import N_DRAWS, Draws
 from cuspfa.posterior.fit_info import FitInfo
 from cuspfa.reporting.labels import short, short_names
 from cuspfa.reporting.summary import Summary
@@ -39,7 +39,7 @@ NUMBERS = 4e6
 def draws_of(posterior: Posterior) -> Draws:
     """The draws behind all intervals: a thousand where there is room, the same every time."""
     size = max(len(posterior.noise_variance) * posterior.n_active, 1)
-    return posterior.draw(int(np.clip(NUMBERS / size, 100, 1000)), random_state=0)
+    return posterior.draw(int(np.clip(NUMBERS / size, 100, N_DRAWS)), random_state=0)
 
 
 class Page:

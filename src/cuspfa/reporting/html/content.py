@@ -9,7 +9,7 @@ import numpy as np
 
 from cuspfa._typing import Array, Indices
 from cuspfa.errors import InputError
-from cuspfa.posterior.draws import Draws, Interval, check_draws
+from cuspfa.posterior.draws import N_DRAWS, Draws, Interval, check_draws
 from cuspfa.posterior.fit_info import FitInfo
 from cuspfa.posterior.provenance import Provenance
 from cuspfa.reporting.figures.values import fitted_correlation, grouped_order
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 OTHERS = ("varimax", "oblimin")
 """Axes that the report can be switched to, besides the fit's own and principal axes."""
-NUMBERS, FEWEST, MOST = 4e6, 100, 1000
+NUMBERS, FEWEST = 4e6, 100
 """Of draws: with many columns there are fewer, for memory and time."""
 QUICK, OTHER_QUICK = 1e6, 3e5
 """Loadings of all draws up to which each draw is turned by the criterion itself: on the fit's own
@@ -150,7 +150,7 @@ class Content:
 def number_of_draws(posterior: Posterior) -> int:
     """A thousand where there is room."""
     size = len(posterior.noise_variance) * max(posterior.n_active, 1)
-    return int(np.clip(NUMBERS / size, FEWEST, MOST))
+    return int(np.clip(NUMBERS / size, FEWEST, N_DRAWS))
 
 
 def gather(posterior: Posterior, draws: Draws | None = None, scores: Any = None) -> Content:

@@ -9,10 +9,10 @@ import numpy as np
 from cuspfa._typing import RandomState
 from cuspfa._utils.arguments import must_be, whole
 from cuspfa.posterior.base import Posterior
-from cuspfa.posterior.draws import Draws, check_draws
+from cuspfa.posterior.draws import N_DRAWS, Draws, check_draws
 
-N_DRAWS, FEWEST = 1000, 200
-"""Draws behind intervals, as in a summary; with very many loadings fewer, down to the second."""
+FEWEST = 200
+"""Draws behind intervals of very many loadings; otherwise there are `N_DRAWS`."""
 NUMBERS = 1 << 26
 """Most loadings in all draws together: 512 MB."""
 
