@@ -53,6 +53,14 @@ def test_the_readme_shows_what_the_program_prints(tmp_path):
     assert pages.wrong(shown, printed) == []
 
 
+def test_new_output_goes_onto_a_page_where_it_differs(tmp_path):
+    page = tmp_path / "page.md"
+    block = "```python\nprint({})\n```\n\n```text\n{}\n```\n\nwords\n"
+    page.write_text(block.format("1 + 1", "3") + block.format("0.5", "0.50"))
+    pages.rewrite(page)
+    assert page.read_text() == block.format("1 + 1", "2") + block.format("0.5", "0.50")
+
+
 def test_what_is_printed_is_compared():
     assert pages.wrong("K = 3, bound -10.25", "K = 3,  bound\n-10.26") == []
     assert pages.wrong("[0.1  0.  ]", "[ 0.1 -0. ]") == []
