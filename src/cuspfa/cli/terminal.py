@@ -32,14 +32,6 @@ MOST_VARIABLES = 60
 MOST_LEFT_OUT = 20
 NO_SIGN = "°"
 """Behind a loading that may have either sign."""
-NUMBERS = 4e6
-"""Of draws: with many columns there are fewer draws, for memory and time."""
-
-
-def draws_of(posterior: Posterior) -> Draws:
-    """The draws behind all intervals: a thousand where there is room, the same every time."""
-    size = max(len(posterior.noise_variance) * posterior.n_active, 1)
-    return posterior.draw(int(np.clip(NUMBERS / size, 100, 1000)), random_state=0)
 
 
 class Page:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from cuspfa.reporting.labels import short_names, width
 
 if TYPE_CHECKING:
     from cuspfa.posterior.base import Posterior
+    from cuspfa.posterior.variational import VariationalPosterior
 
 FORMAT, VERSION = "cuspfa-summary", 1
 MIN_SHARE = 0.03
@@ -36,6 +37,12 @@ SHOWN = 12
 """Factors in the text of a summary; of one more than that all are shown."""
 DEAD = 1e-8
 """A factor with a smaller share of the variance than this has no loadings worth the name."""
+
+
+N_DRAWS, FEWEST, NUMBERS = 1000, 100, 4e6
+"""Draws behind the intervals of a summary: with many loadings fewer, for memory and time."""
+MANY, N_DRAWS_OF_MANY = 40, 200
+"""Of more factors than the first there are at most so many draws, with one exact sweep each."""
 
 
 class FactorLine(NamedTuple):
@@ -207,6 +214,18 @@ def summarise(posterior: Posterior, draws: Draws) -> Summary:
         largest_residuals(posterior, names),
         tuple(names),
     )
+
+
+def summary_draws(posterior: Posterior) -> Draws:
+    """The draws behind the intervals of the program and of a report, the same every time."""
+    size = max(len(posterior.noise_variance) * posterior.n_active, 1)
+    number = int(np.clip(NUMBERS / size, FEWEST, N_DRAWS))
+    if posterior.n_active <= MANY:
+        return posterior.draw(number, random_state=0)
+    number = min(number, N_DRAWS_OF_MANY)
+    if posterior.kind == "gibbs" or posterior.statistics is None:
+        return posterior.draw(number, random_state=0)
+    return cast("VariationalPosterior", posterior).draw(number, random_state=0, sweeps=1)
 
 
 def factor_shares(posterior: Posterior, draws: Draws) -> tuple[Array, Interval]:

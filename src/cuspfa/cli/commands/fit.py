@@ -19,12 +19,11 @@ from cuspfa.cli.block_input import Large, after_fit, is_large, plan_large, read_
 from cuspfa.cli.commands.report import check_report
 from cuspfa.cli.console import Terminal
 from cuspfa.cli.loadings import check_loadings, write_loadings
-from cuspfa.cli.outputs import check_not_the_input
+from cuspfa.cli.outputs import check_file, check_not_the_input
 from cuspfa.cli.progress import progress
 from cuspfa.cli.provenance import provenance_of
 from cuspfa.cli.terminal import (
     Page,
-    draws_of,
     rows_without_values,
     show_fit_info,
     show_left_out,
@@ -47,8 +46,8 @@ from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
 from cuspfa.estimator.fit_warnings import cost_of_incomplete
 from cuspfa.inference.gibbs.settings import Gibbs
 from cuspfa.inference.variational.settings import Variational
-from cuspfa.io.atomic import check_apart, check_writable
-from cuspfa.reporting.summary import as_dict, summarise
+from cuspfa.io.atomic import check_apart
+from cuspfa.reporting.summary import as_dict, summarise, summary_draws
 
 METHODS = ("variational", "gibbs")
 LIMITS = re.compile(
@@ -96,7 +95,7 @@ def fit(request: Request) -> None:
     began = time.perf_counter()
     _check(request)
     if request.output is not None:
-        _check_output(request.output)
+        check_file("-o", request.output)
         check_not_the_input("-o", request.output, request.data or "-")
     if request.loadings is not None:
         check_loadings(request.loadings, request.data or "-")
@@ -144,7 +143,8 @@ def fit(request: Request) -> None:
             # Columns without names are called the same throughout.
             posterior = dataclasses.replace(posterior, names=posterior.names or chosen.names)
         bar.say("draws from the posterior, for intervals")
-        draws = draws_of(posterior)
+        draws = summary_draws(posterior)
+        bar.say("measures of fit and other rules for the number of factors")
         found = as_dict(posterior, draws) if request.as_json else summarise(posterior, draws)
     if large is not None:
         if isinstance(large.data, RowStream) and chosen.empty:
@@ -169,7 +169,9 @@ def fit(request: Request) -> None:
     if request.loadings is not None:
         write_loadings(request.loadings, posterior, draws)
     if request.report is not None:
-        posterior.report(request.report, title=_title(table), draws=draws)
+        with progress(request.quiet) as bar:
+            bar.say("writing the report")
+            posterior.report(request.report, title=_title(table), draws=draws)
     if isinstance(found, dict):
         found |= _circumstances(request, table, chosen, model, discreet + messages)
         found["seconds"] = {"fit": seconds, "total": time.perf_counter() - began}
@@ -195,13 +197,6 @@ def fit(request: Request) -> None:
         for written in (request.output, request.loadings, request.report):
             if written is not None:
                 page.console.print(f"Written to {written}", soft_wrap=True, markup=False)
-
-
-def _check_output(output: Path) -> None:
-    """A fit goes into a file alone, and one that can be written is known before the work."""
-    check_writable("-o", output)
-    if output.exists() and not output.is_file():
-        raise InputError(f"-o must be a file. Got {str(output)!r} instead.")
 
 
 def _check(request: Request) -> None:
