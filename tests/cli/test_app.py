@@ -5,12 +5,17 @@ import os
 import stat
 import subprocess
 import sys
+import time
 
+import numpy as np
 import pytest
 
-from cuspfa import __version__
+from cuspfa import CuspFactorAnalysis, __version__, datasets
+from cuspfa.cli import progress as progress_module
+from cuspfa.cli.app import run
 from cuspfa.cli.outputs import write_text
 from cuspfa.papers.variational import reproduce
+from cuspfa.reporting.summary import summary_draws
 
 
 def cuspfa(*words, python_code=None, **kwargs):
@@ -220,3 +225,62 @@ def test_without_the_app_extra_it_says_what_to_install():
     done = cuspfa("reproduce", python_code=code)
     assert done.returncode == 2
     assert done.stderr == ("The cuspfa program needs more packages: pip install 'cuspfa[cli]'\n")
+
+
+# --- progress, files and figures ---
+
+
+def test_a_long_stage_without_news_is_in_the_log(monkeypatch, capsys):
+    monkeypatch.setattr(progress_module, "FIRST", 0.3)
+    monkeypatch.setattr(progress_module, "LEAST_WAIT", 0.05)
+    with progress_module.progress() as bar:
+        bar.say("draws from the posterior")
+        assert capsys.readouterr().err == ""  # not yet due
+        time.sleep(0.5)
+    assert capsys.readouterr().err == "draws from the posterior; 0 s\n"
+    with progress_module.progress():
+        time.sleep(0.4)
+    assert capsys.readouterr().err == ""  # nothing to say
+
+
+def test_of_many_factors_there_are_fewer_draws(monkeypatch):
+    posterior = CuspFactorAnalysis(n_factors=2).fit(datasets.simulate(60, 6, 2, random_state=1).X)
+    posterior = posterior.posterior_
+    assert len(summary_draws(posterior)) == 1000
+    monkeypatch.setattr("cuspfa.reporting.summary.MANY", 1)
+    draws = summary_draws(posterior)
+    assert len(draws) == 200
+    expected = posterior.draw(200, random_state=0, sweeps=1).loadings
+    np.testing.assert_array_equal(draws.loadings, expected)
+
+
+def test_matplotlib_says_nothing_of_its_cache(tmp_path):
+    rows = datasets.simulate(60, 6, 1, random_state=3).X
+    fit = tmp_path / "a fit.cusp"
+    CuspFactorAnalysis(n_factors=1).fit(rows).posterior_.save(fit)
+    place = {"HOME": "/proc", "XDG_CACHE_HOME": "/proc", "XDG_CONFIG_HOME": "/proc"}
+    kept = {name: value for name, value in os.environ.items() if name != "MPLCONFIGDIR"}
+    words = ["plot", str(fit), "trace", "-o", str(tmp_path / "trace.png")]
+    done = subprocess.run(
+        [sys.executable, "-m", "cuspfa", *words],
+        env=kept | place,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_fit_in_place_of_data_is_named_as_a_shell_wants_it(tmp_path, capsys):
+    rows = datasets.simulate(60, 6, 1, random_state=3).X
+    fit = tmp_path / "a fit.cusp"
+    CuspFactorAnalysis(n_factors=1).fit(rows).posterior_.save(fit)
+    assert run(["fit", str(fit)]) == 2
+    assert f"cuspfa info '{fit}'" in capsys.readouterr().err
+
+
+def test_two_outputs_of_one_name(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run(["fit", "--example", "bfi", "--report", "./x.out", "-o", "x.out"]) == 2
+    assert "-o and --report must be two files. Got 'x.out' for both." in capsys.readouterr().err

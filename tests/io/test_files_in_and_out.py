@@ -103,15 +103,22 @@ def test_a_full_disk_names_the_file(rows: Any, program: Any) -> None:
     model = CuspFactorAnalysis(n_factors=1).fit(pd.DataFrame(rows, columns=NAMES))
     model.posterior_.save("fit.cusp")
     for words in (
-        ("fit", data, "--factors", 1, "--report", "/dev/full"),
-        ("fit", data, "--factors", 1, "--loadings", "/dev/full"),
         ("scores", "fit.cusp", data, "-o", "/dev/full"),
         ("impute", "fit.cusp", data, "-o", "/dev/full"),
-        ("report", "fit.cusp", "-o", "/dev/full"),
     ):
         code, said = program(*words)
         assert code == 2
         assert "No space left on device: '/dev/full'" in said
+    for words in (
+        ("fit", data, "--factors", 1, "--report", "/dev/full"),
+        ("fit", data, "--factors", 1, "--loadings", "/dev/full"),
+        ("fit", data, "--factors", 1, "--loadings", "/dev/stdout"),
+        ("report", "fit.cusp", "-o", "/dev/full"),
+    ):
+        code, said = program(*words)
+        assert code == 2
+        assert f"{words[-2]} must be a file. Got '{words[-1]}' instead." in said
+        assert "Read" not in said  # before anything is read
     os.symlink("/dev/full", "page.html")
     with pytest.raises(OSError, match="No space left on device: 'page.html'"):
         model.posterior_.report("page.html")

@@ -321,9 +321,28 @@ def test_numbers_that_cannot_be_told_apart_are_named():
     fit_info = POSTERIOR.fit_info._replace(search=entries)
     said = replace(POSTERIOR, fit_info=fit_info).summary(n_draws=20).remark
     assert said == (
-        "The log evidence of 2 factors is -5.2 ± 0.5. Its error leaves 3 (-4.8 ± 0.2) possible; "
-        "of numbers within odds of 7 to 1 of the best (2 nats) the smallest is taken."
+        "By its log evidence, 2 (-5.2 ± 0.5) is the smallest number within 2 nats (odds of 7 to 1) "
+        "and two errors of the best. Other draws might choose 3 (-4.8 ± 0.2): that limit is less "
+        "than three errors away."
     )
+    settings = SearchSettings()  # what the sentence says of the rule
+    assert (settings.parsimony, settings.parsimony_errors, settings.tie_errors) == (2, 2, 3)
+    bounds = [one._replace(evidence=math.nan, evidence_error=math.nan) for one in entries]
+    fit_info = POSTERIOR.fit_info._replace(search=bounds)
+    said = replace(POSTERIOR, fit_info=fit_info).summary(n_draws=20).remark
+    assert said == (
+        "The bound is highest for 2 factors (-9.0). It differs by less than twice the tolerance "
+        "from that for 3 (-9.0)."
+    )
+
+
+def test_of_many_factors_the_strongest_are_printed():
+    line = POSTERIOR.summary(n_draws=20).factors[0]._replace(share=0.02)
+    found = replace(POSTERIOR.summary(n_draws=20), factors=[line] * 64)
+    text = str(found)
+    assert sum("2.0" in row.split()[1:2] for row in text.splitlines()) == 12
+    assert "and 52 more, together 104.0 % of the variance" in text
+    assert "more, together" not in str(replace(found, factors=[line] * 13))
 
 
 def test_the_lines_of_the_factors():

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
 import sys
 import traceback
@@ -418,6 +419,8 @@ def run(arguments: list[str]) -> int:
     debug = "--debug" in arguments
     arguments = [word for word in arguments if word != "--debug"]
     error_console = Terminal(stderr=True, soft_wrap=True)
+    # Where its cache cannot be written, matplotlib says so in lines of its own.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
     _replace_what_cannot_be_written()
     try:
         code = _exit_code(arguments, error_console)

@@ -1,4 +1,4 @@
-"""A table of loadings with intervals, as a file for a paper or a spreadsheet."""
+"""The table of loadings with intervals that --loadings writes."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from pathlib import Path
 import numpy as np
 
 from cuspfa.cli.commands.scores import TABS, TEXTS, separator_of
-from cuspfa.cli.outputs import check_not_the_input, write_text
+from cuspfa.cli.outputs import check_file, check_not_the_input, write_text
 from cuspfa.data.tables.text_format import not_a_formula
 from cuspfa.errors import InputError
-from cuspfa.io.atomic import check_writable
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.draws import Draws
 
 
 def check_loadings(path: Path, data: str) -> None:
-    """A file that can be written, and none of those that are read."""
-    check_writable("--loadings", path)
+    """Refuse a file that cannot be written, is read, or has the suffix of another format."""
+    check_file("--loadings", path)
     check_not_the_input("--loadings", path, data)
     if path.suffix.lower() not in TABS + TEXTS:
         raise InputError(
@@ -29,7 +28,7 @@ def check_loadings(path: Path, data: str) -> None:
 
 
 def write_loadings(path: Path, posterior: Posterior, draws: Draws) -> None:
-    """By variable, in the order of the data: loadings and communality, each with its interval."""
+    """Write one row a variable: loadings and communality, each with its interval."""
     table = posterior.align(draws=draws).table()
     common = np.median(draws.communality, axis=0)
     ends = posterior.interval("communality", draws=draws)

@@ -1,4 +1,4 @@
-"""How far the work is, on standard error: a line that changes in a terminal, else one now and then.
+"""Progress on standard error: one line that changes in a terminal, otherwise a few lines.
 
 A log or a pipe gets its first line after `FIRST` seconds, and the next ones at doubled times.
 """
@@ -6,6 +6,7 @@ A log or a pipe gets its first line after `FIRST` seconds, and the next ones at 
 from __future__ import annotations
 
 import textwrap
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,7 +22,9 @@ from cuspfa.inference.variational.progress import Progress as At
 from cuspfa.inference.variational.search_settings import SearchSettings
 
 FIRST = 10.0
-"""Seconds of work before a log hears of it; most fits are done by then."""
+"""Seconds before the first line in a log; most fits are done by then."""
+LEAST_WAIT = 0.5
+"""Seconds between two looks whether a line is due."""
 HINT = (
     f"The bound still rises above {SearchSettings.large} factors: there may be no small number of "
     "them. --max-factors and --max-time limit the search; logarithms of counts, differences of "
@@ -33,21 +36,22 @@ class Bar(NamedTuple):
     """Where progress is shown."""
 
     on_iteration: Callable[[Any], None] | None
-    """For an engine; None if nobody looks."""
+    """For an engine; None with --quiet."""
     on_rows: Callable[[Read], None]
     """For a stream."""
     say: Callable[[str], None]
-    """For all else."""
+    """For other stages of the work."""
 
 
 @contextmanager
 def progress(quiet: bool = False) -> Iterator[Bar]:
-    """In a terminal, what it showed is gone when all is done, but for the hint."""
+    """Show progress. In a terminal its line is removed at the end; the hint stays."""
     console = Terminal(stderr=True)
     if quiet:
         yield Bar(None, lambda _: None, lambda _: None)
     elif not console.is_terminal:
-        yield _bar(console, _now_and_then(console))
+        with _now_and_then(console) as show_line:
+            yield _bar(console, show_line)
     else:
         with Progress(
             SpinnerColumn(),
@@ -64,19 +68,40 @@ def progress(quiet: bool = False) -> Iterator[Bar]:
             yield _bar(console, show)
 
 
-def _now_and_then(console: Terminal) -> Callable[[Callable[[], str]], None]:
-    """Print a text with the seconds so far, if the next line is due."""
-    began = time.monotonic()
-    due = FIRST
+@contextmanager
+def _now_and_then(console: Terminal) -> Iterator[Callable[[Callable[[], str]], None]]:
+    """Print the latest text with the seconds so far whenever a line is due.
+
+    A thread looks too, so that a long stage without news is in the log.
+    """
+    began, due = time.monotonic(), FIRST
+    latest: Callable[[], str] | None = None
+    lock, over = threading.Lock(), threading.Event()
+
+    def print_if_due() -> None:
+        nonlocal due
+        with lock:
+            seconds = time.monotonic() - began
+            if latest is not None and seconds >= due:
+                due = max(2 * due, seconds)
+                console.print(f"{latest()}; {seconds:.0f} s", markup=False)
 
     def show(text: Callable[[], str]) -> None:
-        nonlocal due
-        seconds = time.monotonic() - began
-        if seconds >= due:
-            due = max(2 * due, seconds)
-            console.print(f"{text()}; {seconds:.0f} s", markup=False)
+        nonlocal latest
+        latest = text
+        print_if_due()
 
-    return show
+    def watch() -> None:
+        while not over.wait(max(due - (time.monotonic() - began), LEAST_WAIT)):
+            print_if_due()
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield show
+    finally:
+        over.set()
+        thread.join()
 
 
 def _bar(console: Terminal, show: Callable[[Callable[[], str]], None]) -> Bar:
@@ -99,7 +124,7 @@ def _climbs(at: At) -> bool:
 
 
 def in_words(at: At | GibbsProgress) -> str:
-    """How far an engine is, in less than 70 letters."""
+    """Progress of an engine, in less than 70 letters."""
     if isinstance(at, GibbsProgress):
         return (
             f"chains {at.chains[0] + 1} to {at.chains[1]}: sweep {at.sweep} of {at.n_sweeps}, "
@@ -115,7 +140,7 @@ def in_words(at: At | GibbsProgress) -> str:
 
 
 def rows_read(at: Read) -> str:
-    """In words."""
+    """Progress of reading."""
     of = "" if at.n_rows is None else f" of {at.n_rows:,}"
     left = "" if at.seconds_left is None else f", {at.seconds_left:.0f} s left"
     return f"{at.rows:,}{of} rows read, {at.rows_per_second:,.0f} a second{left}"

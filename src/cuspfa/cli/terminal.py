@@ -16,7 +16,7 @@ from cuspfa.data.screening.columns import Chosen, most_missing
 from cuspfa.data.tables.cells import clean
 from cuspfa.data.tables.reader import Table
 from cuspfa.posterior.base import Posterior
-from cuspfa.posterior.draws import N_DRAWS, Draws
+from cuspfa.posterior.draws import Draws
 from cuspfa.posterior.fit_info import FitInfo
 from cuspfa.reporting.labels import short, short_names
 from cuspfa.reporting.summary import Summary
@@ -32,14 +32,6 @@ MOST_VARIABLES = 60
 MOST_LEFT_OUT = 20
 NO_SIGN = "°"
 """Behind a loading that may have either sign."""
-NUMBERS = 4e6
-"""Of draws: with many columns there are fewer draws, for memory and time."""
-
-
-def draws_of(posterior: Posterior) -> Draws:
-    """The draws behind all intervals: a thousand where there is room, the same every time."""
-    size = max(len(posterior.noise_variance) * posterior.n_active, 1)
-    return posterior.draw(int(np.clip(NUMBERS / size, 100, N_DRAWS)), random_state=0)
 
 
 class Page:

@@ -64,9 +64,10 @@ def check_apart(outputs: Sequence[tuple[str, Path | None]]) -> None:
     for number, (option, path) in enumerate(given):
         for other, before in given[:number]:
             if _same_file(path, before):
+                same = str(path) == str(before)
+                got = "for both" if same else f"and {str(path)!r}, which are one"
                 raise InputError(
-                    f"{other} and {option} must be two files. Got {str(before)!r} and "
-                    f"{str(path)!r}, which are one."
+                    f"{other} and {option} must be two files. Got {str(before)!r} {got}."
                 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -18,12 +18,13 @@ from cuspfa.diagnostics.fit_measures import (
     other_rules,
 )
 from cuspfa.diagnostics.reliability import determinacy
-from cuspfa.posterior.draws import Draws, Interval
+from cuspfa.posterior.draws import N_DRAWS, Draws, Interval
 from cuspfa.posterior.fit_info import SearchEntry
 from cuspfa.reporting.labels import short_names, width
 
 if TYPE_CHECKING:
     from cuspfa.posterior.base import Posterior
+    from cuspfa.posterior.variational import VariationalPosterior
 
 FORMAT, VERSION = "cuspfa-summary", 1
 MIN_SHARE = 0.03
@@ -31,9 +32,15 @@ MIN_SHARE = 0.03
 UNSURE = math.sqrt(0.5)
 """With a smaller determinacy two sets of scores may both be right and correlate negatively."""
 ODDS = 7
-"""Weights of evidence within these odds of the best: the smallest number of factors is taken."""
+"""The smallest number of factors within these odds of the best, and two errors, is taken."""
+SHOWN = 12
+"""Factors in the text of a summary; of one more than that all are shown."""
 DEAD = 1e-8
 """A factor with a smaller share of the variance than this has no loadings worth the name."""
+FEWEST, NUMBERS = 100, 4e6
+"""Draws behind the intervals of a summary: with many loadings fewer, for memory and time."""
+MANY, N_DRAWS_OF_MANY = 40, 200
+"""Of more factors than the first there are at most so many draws, with one exact sweep each."""
 
 
 class FactorLine(NamedTuple):
@@ -97,7 +104,8 @@ def _factor_lines(factors: list[FactorLine], columns: tuple[str, ...]) -> list[s
     number, room = (2, 9) if max(map(width, columns), default=0) <= 9 else (1, 25)
     names = dict(zip(columns, short_names(columns, room), strict=True))
     total = 0.0
-    for place, line in enumerate(factors, 1):
+    shown = factors if len(factors) <= SHOWN + 1 else factors[:SHOWN]
+    for place, line in enumerate(shown, 1):
         total += 100 * line.share
         span = f"{100 * line.lower:.1f} – {100 * line.upper:.1f}"
         sign = "*" if line.determinacy < UNSURE else " "
@@ -106,7 +114,10 @@ def _factor_lines(factors: list[FactorLine], columns: tuple[str, ...]) -> list[s
             f"{place:6d} {100 * line.share:8.1f} {span:>14} {total:7.1f} {line.determinacy:8.2f}"
             f"{sign} {', '.join(top)}"
         )
-    if any(line.determinacy < UNSURE for line in factors):
+    if rest := factors[len(shown) :]:
+        together = 100 * sum(line.share for line in rest)
+        lines.append(f"   and {len(rest)} more, together {together:.1f} % of the variance")
+    if any(line.determinacy < UNSURE for line in shown):
         lines.append(f"* below {UNSURE:.2f}: too little is known of a row's score to rely on it")
     return lines
 
@@ -203,6 +214,18 @@ def summarise(posterior: Posterior, draws: Draws) -> Summary:
     )
 
 
+def summary_draws(posterior: Posterior) -> Draws:
+    """The draws behind the intervals of the program and of a report, the same every time."""
+    size = max(len(posterior.noise_variance) * posterior.n_active, 1)
+    number = int(np.clip(NUMBERS / size, FEWEST, N_DRAWS))
+    if posterior.n_active <= MANY:
+        return posterior.draw(number, random_state=0)
+    number = min(number, N_DRAWS_OF_MANY)
+    if posterior.kind == "gibbs" or posterior.statistics is None:
+        return posterior.draw(number, random_state=0)
+    return cast("VariationalPosterior", posterior).draw(number, random_state=0, sweeps=1)
+
+
 def factor_shares(posterior: Posterior, draws: Draws) -> tuple[Array, Interval]:
     """Of the variance, by factor on the posterior's axes: medians and 95 % intervals of draws."""
     if posterior.rotation is None:
@@ -213,23 +236,28 @@ def factor_shares(posterior: Posterior, draws: Draws) -> tuple[Array, Interval]:
 
 
 def why_not_more(posterior: Posterior) -> str:
-    """That another number of factors has more weight, or might have been chosen, if one does."""
+    """Why this number of factors, where another has more weight or might have been chosen."""
     search = [] if posterior.fit_info is None else posterior.fit_info.search
     weights = {one.n_factors: one.weight for one in search if one.weight > 0}
     k = posterior.n_active
     best = max(weights, key=lambda number: weights[number], default=k)
-    rule = f"of numbers within odds of {ODDS} to 1 of the best (2 nats) the smallest is taken."
+    rule = f"the smallest number within 2 nats (odds of {ODDS} to 1) and two errors of the best"
     if tied := [one for one in search if one.tied]:
         own = next(one for one in search if one.n_factors == k)
-        numbers = " and ".join(f"{one.n_factors} ({_evidence(one)})" for one in tied)
+        others = " or ".join(f"{one.n_factors} ({_evidence(one)})" for one in tied)
+        if math.isnan(own.evidence):
+            return (
+                f"The bound is highest for {k} factors ({_evidence(own)}). It differs by less than "
+                f"twice the tolerance from that for {others}."
+            )
         return (
-            f"The log evidence of {k} factors is {_evidence(own)}. Its error leaves {numbers} "
-            f"possible; {rule}"
+            f"By its log evidence, {k} ({_evidence(own)}) is {rule}. Other draws might choose "
+            f"{others}: that limit is less than three errors away."
         )
     if k in weights and best > k:
         return (
             f"The weight of evidence is {weights[best]:.2f} for {best} and {weights[k]:.2f} for "
-            f"{k}: {rule}"
+            f"{k}, which is {rule}."
         )
     return ""
 
@@ -237,7 +265,7 @@ def why_not_more(posterior: Posterior) -> str:
 def _evidence(entry: SearchEntry) -> str:
     """Its evidence with the error, or its bound."""
     if math.isnan(entry.evidence):
-        return f"{entry.lower_bound:.1f} by its bound"
+        return f"{entry.lower_bound:.1f}"
     return f"{entry.evidence:.1f} ± {entry.evidence_error:.1f}"
 
 

@@ -26,12 +26,11 @@ from cuspfa.cli.block_input import Large, after_fit, is_large, plan_large, read_
 from cuspfa.cli.commands.report import check_report
 from cuspfa.cli.console import Terminal
 from cuspfa.cli.loadings import check_loadings, write_loadings
-from cuspfa.cli.outputs import check_not_the_input
+from cuspfa.cli.outputs import check_file, check_not_the_input
 from cuspfa.cli.progress import progress
 from cuspfa.cli.provenance import command_of, data_provenance
 from cuspfa.cli.terminal import (
     Page,
-    draws_of,
     rows_without_values,
     show_fit_info,
     show_left_out,
@@ -52,9 +51,9 @@ from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
 from cuspfa.estimator.fit_warnings import cost_of_incomplete
 from cuspfa.inference.gibbs.settings import Gibbs
 from cuspfa.inference.variational.settings import Variational
-from cuspfa.io.atomic import check_apart, check_writable
+from cuspfa.io.atomic import check_apart
 from cuspfa.posterior.provenance import Origin
-from cuspfa.reporting.summary import as_dict, summarise
+from cuspfa.reporting.summary import as_dict, summarise, summary_draws
 
 METHODS = ("variational", "gibbs")
 
@@ -91,7 +90,7 @@ def fit(request: Request) -> None:
     began = time.perf_counter()
     _check(request)
     if request.output is not None:
-        _check_output(request.output)
+        check_file("-o", request.output)
         check_not_the_input("-o", request.output, request.data or "-")
     if request.loadings is not None:
         check_loadings(request.loadings, request.data or "-")
@@ -145,7 +144,8 @@ def fit(request: Request) -> None:
             large = after_fit(large, posterior)
             table, chosen = large.table, large.chosen
         bar.say("draws from the posterior, for intervals")
-        draws = draws_of(posterior)
+        draws = summary_draws(posterior)
+        bar.say("measures of fit and other rules for the number of factors")
         found = as_dict(posterior, draws) if request.as_json else summarise(posterior, draws)
     if large is not None:
         if isinstance(large.data, RowStream) and chosen.empty:
@@ -165,7 +165,9 @@ def fit(request: Request) -> None:
     if request.loadings is not None:
         write_loadings(request.loadings, posterior, draws)
     if request.report is not None:
-        posterior.report(request.report, title=_title(table), draws=draws)
+        with progress(request.quiet) as bar:
+            bar.say("writing the report")
+            posterior.report(request.report, title=_title(table), draws=draws)
     if isinstance(found, dict):
         found |= _circumstances(request, table, chosen, model)
         found["warnings"] = [_as_json(one, engine) for one in told]
@@ -192,13 +194,6 @@ def fit(request: Request) -> None:
         for written in (request.output, request.loadings, request.report):
             if written is not None:
                 page.console.print(f"Written to {written}", soft_wrap=True, markup=False)
-
-
-def _check_output(output: Path) -> None:
-    """A fit goes into a file alone, and one that can be written is known before the work."""
-    check_writable("-o", output)
-    if output.exists() and not output.is_file():
-        raise InputError(f"-o must be a file. Got {str(output)!r} instead.")
 
 
 def _check(request: Request) -> None:

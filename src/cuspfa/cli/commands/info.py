@@ -1,4 +1,4 @@
-"""The terminal's face of `cuspfa info`."""
+"""`cuspfa info`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 from cuspfa.cli.console import Terminal
 from cuspfa.cli.saved_fits import load_fit
-from cuspfa.cli.terminal import Page, draws_of, show_fit_info, show_loadings, show_summary
+from cuspfa.cli.terminal import Page, show_fit_info, show_loadings, show_summary
 from cuspfa.io.archive import CONTENT
-from cuspfa.reporting.summary import summarise
+from cuspfa.reporting.summary import summarise, summary_draws
 
 
 def print_info(path: Path) -> None:
@@ -41,7 +41,7 @@ def print_info(path: Path) -> None:
             "from draws without exact sweeps and differ a little from those of the fit."
         )
     page.line()
-    draws = draws_of(posterior)
+    draws = summary_draws(posterior)
     show_summary(page, summarise(posterior, draws))
     page.line()
     show_loadings(page, posterior, draws)

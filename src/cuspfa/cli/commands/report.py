@@ -1,4 +1,4 @@
-"""The terminal's face of `cuspfa report`."""
+"""`cuspfa report`."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from pathlib import Path
 
 from cuspfa._utils.optional import needed
 from cuspfa.cli.console import Terminal
-from cuspfa.cli.outputs import check_not_the_input
+from cuspfa.cli.outputs import check_file, check_not_the_input
 from cuspfa.cli.saved_fits import load_fit
 from cuspfa.errors import InputError
-from cuspfa.io.atomic import check_writable
 
 
 def write(fit: Path, output: Path, *, title: str | None, scores: bool) -> None:
-    """One page on a saved fit."""
+    """Write one page on a saved fit."""
     check_report("-o", output)
     check_not_the_input("-o", output, str(fit))
     posterior = load_fit(fit)
@@ -32,6 +31,7 @@ def write(fit: Path, output: Path, *, title: str | None, scores: bool) -> None:
 
 
 def check_report(option: str, output: Path) -> None:
-    """What cannot be written is known before the work."""
-    needed("jinja2", "A report", "cli")
-    check_writable(option, output)
+    """Refuse a missing package, or a file that cannot be written, before the work is done."""
+    for package in ("jinja2", "matplotlib"):
+        needed(package, "A report", "cli")
+    check_file(option, output)

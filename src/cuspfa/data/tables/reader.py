@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import gzip
 import io
+import shlex
 import stat
 import sys
 import zlib
@@ -110,7 +111,8 @@ def _read(path: str, source: str, id_column: str | None, how: Reading, check: Ch
     if not raw:
         raise DataError(f"{source} is empty. Give a file with rows and columns.")
     if raw.startswith(b"PK\x03\x04") and raw[30:38] == b"fit.json":
-        raise DataError(f"{source} is a fit, not data. Look at it by: cuspfa info {source}")
+        info = f"cuspfa info {shlex.quote(source)}"
+        raise DataError(f"{source} is a fit, not data. Look at it by: {info}")
     for start, what in OFFICE.items():
         if raw.startswith(start):
             raise DataError(

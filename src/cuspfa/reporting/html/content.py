@@ -9,11 +9,11 @@ import numpy as np
 
 from cuspfa._typing import Array, Indices
 from cuspfa.errors import InputError
-from cuspfa.posterior.draws import N_DRAWS, Draws, Interval, check_draws
+from cuspfa.posterior.draws import Draws, Interval, check_draws
 from cuspfa.posterior.fit_info import FitInfo
 from cuspfa.posterior.provenance import Provenance
 from cuspfa.reporting.figures.values import fitted_correlation, grouped_order
-from cuspfa.reporting.summary import MIN_SHARE, Summary, summarise
+from cuspfa.reporting.summary import MIN_SHARE, Summary, summarise, summary_draws
 from cuspfa.rotation.aligned import AlignedDraws, Item, LoadingTable
 from cuspfa.rotation.gpa import Rotation, as_rotation
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 OTHERS = ("varimax", "oblimin")
 """Axes that the report can be switched to, besides the fit's own and principal axes."""
-NUMBERS, FEWEST = 4e6, 100
-"""Of draws: with many columns there are fewer, for memory and time."""
 QUICK, OTHER_QUICK = 1e6, 3e5
 """Loadings of all draws up to which each draw is turned by the criterion itself: on the fit's own
 axes, and on others."""
@@ -147,16 +145,10 @@ class Content:
         return fit_info is not None and fit_info.method != "gibbs" and len(fit_info.search) == 1
 
 
-def number_of_draws(posterior: Posterior) -> int:
-    """A thousand where there is room."""
-    size = len(posterior.noise_variance) * max(posterior.n_active, 1)
-    return int(np.clip(NUMBERS / size, FEWEST, N_DRAWS))
-
-
 def gather(posterior: Posterior, draws: Draws | None = None, scores: Any = None) -> Content:
     """The content of a report; draws are made, the same every time, unless they are given."""
     if draws is None:
-        draws = posterior.draw(number_of_draws(posterior), random_state=0)
+        draws = summary_draws(posterior)
     check_draws(draws, len(posterior.noise_variance))
     summary = summarise(posterior, draws)
     names = posterior.column_names
