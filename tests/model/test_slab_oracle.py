@@ -20,7 +20,7 @@ PAIRS = {
     "gaussian": (GaussianSlab(0.7), oracle.Gaussian(0.7)),
     "inverse gamma": (InverseGammaSlab(1.3, 0.4), oracle.InverseGamma(1.3, 0.4)),
     "learned": (EmpiricalBayesSlab(), oracle.Learned()),
-    "common": (EmpiricalBayesSlab(shared=True), oracle.Learned(common=True)),
+    "shared": (EmpiricalBayesSlab(shared=True), oracle.Learned(shared=True)),
     "pooled": (InverseGammaSlab(2.0, 0.4, pooled=True), oracle.PooledInverseGamma()),
 }
 QUICK = ("gaussian", "inverse gamma")
