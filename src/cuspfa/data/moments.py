@@ -144,7 +144,7 @@ class Moments:
 
         Parameters
         ----------
-        data : Stream, or what one can be made of
+        data : RowStream, or what one can be made of
             A path, a folder, an iterator of batches, ...
 
         Examples

@@ -203,7 +203,7 @@ SKEWED = 1.0
 """Skewness from which on Pearson correlations of items depend on their skewness as much as on what
 they measure: items skewed alike correlate more, items skewed against each other less."""
 TOGETHER = 2
-"""One skewed item shares its skewness with nobody and makes no factor."""
+"""A single skewed item makes no factor of its own."""
 
 
 def skewed_items(rows: Array) -> tuple[Indices, Array]:

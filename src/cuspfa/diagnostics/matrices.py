@@ -1,4 +1,4 @@
-"""Matrices that somebody gives: correlations and loadings, checked."""
+"""Checks of correlation and loading matrices that a caller gives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Have chains met? R-hat and effective sample sizes (Vehtari et al., 2021).
+"""Have the chains converged? R-hat and effective sample sizes (Vehtari et al., 2021).
 
 Of ranks turned into normal scores, chains split in halves, so that heavy tails and chains that
 drift are seen. Arrays are (chains, draws, quantities).

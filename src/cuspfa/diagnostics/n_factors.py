@@ -95,7 +95,7 @@ class FactorSelection:
     factors : tuple of Replication
         By factor, strongest first: share, its interval, congruence of halves.
     weights : dict
-        Evidence weight by number of factors, of those that were weighed. Not a probability.
+        Evidence weight by number of factors, where it was computed. Not a probability.
     parallel_factors, parallel_components : int or None
         Horn's parallel analysis; None where there are too few rows or too many columns.
     minimum_average_partial : int or None

@@ -44,7 +44,7 @@ def check_writable(option: str, path: Path) -> None:
 
 
 def check_not_read(option: str, output: Path, given: Path) -> None:
-    """Nobody means to replace data by what comes of them, or to put it among them."""
+    """Refuse an output that would replace the input, or lie in a folder that is read."""
     if not given.exists():
         return
     if output.exists() and output.samefile(given):

@@ -1,6 +1,6 @@
 """Moments as files, so that sites can exchange sufficient statistics instead of rows.
 
-The bytes are those of a saved fit (`_archive.py`): JSON and npy in a zip, without pickle.
+The bytes are those of a saved fit (`archive.py`): JSON and npy in a zip, without pickle.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What every posterior can be asked, whatever engine made it.
+"""What every posterior offers, whatever engine made it.
 
-An engine's posterior says how to draw and what its means are; the rest follows from these.
+A subclass defines draws and expectations; everything else follows from these.
 """
 
 from __future__ import annotations
@@ -137,10 +137,10 @@ class Posterior(ABC):
 
     @property
     def correlation_rows(self) -> int | None:
-        """Complete rows that would tell as much of the correlations as the data do.
+        """The number of complete rows with as much information on the correlations as the data.
 
-        As many as there are, where nothing is missing. None where values are, and nobody knows or
-        they are worth so few rows that correlations without a model mean nothing.
+        The number of rows where nothing is missing. None where values are missing and that number
+        is unknown, or too small for correlations without a model.
         """
         counts = np.asarray(self.column_counts)
         if np.all(counts >= self.n_rows):
@@ -176,7 +176,7 @@ class Posterior(ABC):
         return self.draw(n_draws, random_state=random_state)
 
     def n_shown(self, draws: Draws) -> int:
-        """How many factors of these draws are worth a line: all, unless an engine knows better."""
+        """The number of factors of these draws to show: all, unless a subclass says otherwise."""
         return int(draws.loadings.shape[2])
 
     @property

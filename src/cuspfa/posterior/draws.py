@@ -143,7 +143,7 @@ def correlation_mse(draws: Draws, sample_correlation: Array) -> float:
 
 
 def check_draws(draws: Any, p: int) -> Draws:
-    """Draws that somebody gave, of p variables."""
+    """The `draws` argument of a caller, of p variables, or an error."""
     if not isinstance(draws, Draws):
         raise must_be("draws", "None or what posterior.draw returns", type(draws).__name__)
     if draws.noise_variance.shape[1] != p:

@@ -132,7 +132,7 @@ class SampledPosterior(Posterior):
     fit_info: FitInfo | None = None
 
     def __repr__(self) -> str:
-        """Short: its arrays are for asking, not for looking at."""
+        """Short, without its arrays."""
         size, p, _ = self.loadings_draws.shape
         return (
             f"<SampledPosterior of {self.n_active} factors, {self.n_rows} rows, {p} columns, "

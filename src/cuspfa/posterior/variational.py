@@ -1,4 +1,4 @@
-"""The optimal q, in the user's units, and draws that give back what mean field loses."""
+"""The optimal q in the user's units, with draws that correct the variances of mean field."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class VariationalPosterior(Posterior):
     names : list of str or None
         Column names.
     weight : float
-        The weight of this number of factors among those that were weighed; not a probability.
+        The evidence weight of this number of factors; not a probability.
     alternatives : tuple of VariationalPosterior
         Posteriors for other numbers of factors of notable weight.
     rotation : Rotation or None
@@ -133,7 +133,7 @@ class VariationalPosterior(Posterior):
     provenance: Provenance | None = None
 
     def __repr__(self) -> str:
-        """Short: its arrays are for asking, not for looking at."""
+        """Short, without its arrays."""
         p, k = self.loadings_distribution.mean.shape
         return f"<VariationalPosterior of {k} factors, {self.n_rows} rows, {p} columns>"
 
