@@ -118,7 +118,8 @@ def without_time(text):
 
 def test_the_example(bfi):
     done, file = bfi
-    assert done.stderr == ""
+    # Nothing but progress, on a slow machine.
+    assert all(re.search(r"; \d+ s$", line) for line in done.stderr.splitlines())
     assert "\x1b" not in done.stdout
     fits_80_columns(done.stdout.replace(str(file), "bfi.cusp"))
     lines = done.stdout.splitlines()

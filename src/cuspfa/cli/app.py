@@ -45,6 +45,21 @@ def _whole_number(type_: Any, tokens: Sequence[Any]) -> int:
         raise ValueError(f'must be a whole number, got "{tokens[0].value}"') from None
 
 
+def _whole(text: str) -> Parameter:
+    """An option that takes a whole number."""
+    return Parameter(converter=_whole_number, help=text)
+
+
+def _flag(text: str) -> Parameter:
+    """An option without a value."""
+    return Parameter(negative="", show_default=False, help=text)
+
+
+def _output(text: str) -> Parameter:
+    """The file that a command writes."""
+    return Parameter(name=("--output", "-o"), help=text)
+
+
 def _number(type_: Any, tokens: Sequence[Any]) -> float:
     try:
         return float(tokens[0].value)
@@ -64,9 +79,10 @@ NewRows = Annotated[
 ]
 TableOut = Annotated[
     Path | None,
-    Parameter(name=("--output", "-o"), help="CSV, TSV or Parquet file. Left out: standard output."),
+    _output("CSV, TSV or Parquet file. Left out: standard output."),
 ]
 Fit = Annotated[Path, Parameter(help="A fit, as cuspfa fit -o writes it.")]
+KeptId = Annotated[str | None, Parameter(help="Column with names of rows, to be kept.")]
 Header = Annotated[
     bool | None,
     Parameter(help="The first row names the columns, or does not. Left out: found out."),
@@ -109,7 +125,7 @@ def fit(
     ] = None,
     output: Annotated[
         Path | None,
-        Parameter(name=("--output", "-o"), help="Save the fit to this file, such as fit.cusp."),
+        _output("Save the fit to this file, such as fit.cusp."),
     ] = None,
     report: Annotated[
         Path | None,
@@ -121,11 +137,9 @@ def fit(
     ] = None,
     no_statistics: Annotated[
         bool,
-        Parameter(
-            negative="",
-            show_default=False,
-            help="Save the fit without cross-products or rotated rows of the data, from which rows "
-            "may be guessed: measures of fit are lost, and intervals are rougher.",
+        _flag(
+            "Save the fit without cross-products or rotated rows of the data, from which rows "
+            "may be guessed: measures of fit are lost, and intervals are rougher."
         ),
     ] = False,
     method: Annotated[str, Parameter(help="The engine: variational or gibbs.")] = "variational",
@@ -151,14 +165,13 @@ def fit(
     ] = True,
     factors: Annotated[
         int | None,
-        Parameter(converter=_whole_number, help="Number of factors. Left out: found."),
+        _whole("Number of factors. Left out: found."),
     ] = None,
     max_factors: Annotated[
         int | None,
-        Parameter(
-            converter=_whole_number,
-            help="Most factors that are looked for. Left out: 100, or fewer if the columns cannot "
-            "tell so many apart.",
+        _whole(
+            "Most factors that are looked for. Left out: 100, or fewer if the columns cannot "
+            "tell so many apart."
         ),
     ] = None,
     max_time: Annotated[
@@ -178,10 +191,7 @@ def fit(
     ] = None,
     seed: Annotated[
         int,
-        Parameter(
-            converter=_whole_number,
-            help="Seed of the random numbers. A variational fit does not depend on it.",
-        ),
+        _whole("Seed of the random numbers. A variational fit does not depend on it."),
     ] = 0,
     memory_limit: Annotated[
         str | None,
@@ -192,19 +202,13 @@ def fit(
     ] = None,
     json: Annotated[
         bool,
-        Parameter(
-            negative="",
-            show_default=False,
-            help="Print the result as JSON, and all else to standard error.",
-        ),
+        _flag("Print the result as JSON, and all else to standard error."),
     ] = False,
     quiet: Annotated[
         bool,
-        Parameter(
-            negative="",
-            show_default=False,
-            help="Print the first line of the summary alone; what was left out, and warnings, go "
-            "to standard error.",
+        _flag(
+            "Print the first line of the summary alone; what was left out, and warnings, go "
+            "to standard error."
         ),
     ] = False,
 ) -> None:
@@ -251,7 +255,7 @@ def scores(
     /,
     *,
     output: TableOut = None,
-    id: Annotated[str | None, Parameter(help="Column with names of rows, to be kept.")] = None,
+    id: KeptId = None,
     missing: Missing = None,
     header: Header = None,
     decimal: Decimal = None,
@@ -275,22 +279,17 @@ def impute(
     output: TableOut = None,
     draws: Annotated[
         int | None,
-        Parameter(
-            converter=_whole_number,
-            help="So many tables with drawn values, one below the other, for analyses that are "
-            "pooled by Rubin's rules. Left out: one table of expected values.",
+        _whole(
+            "So many tables with drawn values, one below the other, for analyses that are "
+            "pooled by Rubin's rules. Left out: one table of expected values."
         ),
     ] = None,
     std: Annotated[
         bool,
-        Parameter(
-            negative="",
-            show_default=False,
-            help="Add columns with the standard deviation of each value that was filled in.",
-        ),
+        _flag("Add columns with the standard deviation of each value that was filled in."),
     ] = False,
-    id: Annotated[str | None, Parameter(help="Column with names of rows, to be kept.")] = None,
-    seed: Annotated[int, Parameter(converter=_whole_number, help="Seed of the draws.")] = 0,
+    id: KeptId = None,
+    seed: Annotated[int, _whole("Seed of the draws.")] = 0,
     missing: Missing = None,
     header: Header = None,
     decimal: Decimal = None,
@@ -323,17 +322,11 @@ def report(
     fit: Fit,
     /,
     *,
-    output: Annotated[
-        Path, Parameter(name=("--output", "-o"), help="File to write, such as report.html.")
-    ],
+    output: Annotated[Path, _output("File to write, such as report.html.")],
     title: Annotated[str | None, Parameter(help="Name of the page.")] = None,
     scores: Annotated[
         bool,
-        Parameter(
-            negative="",
-            show_default=False,
-            help="Include the factor scores of the rows, if they were saved with the fit.",
-        ),
+        _flag("Include the factor scores of the rows, if they were saved with the fit."),
     ] = False,
 ) -> None:
     """Write one page on a saved fit, which any browser shows and which needs nothing else.
@@ -351,9 +344,7 @@ def plot(
     kind: Annotated[Picture, Parameter(help="What to draw.")],
     /,
     *,
-    output: Annotated[
-        Path, Parameter(name=("--output", "-o"), help="File to write: .png, .svg or .pdf.")
-    ],
+    output: Annotated[Path, _output("File to write: .png, .svg or .pdf.")],
 ) -> None:
     """Draw one picture of a saved fit.
 
@@ -386,9 +377,7 @@ def reproduce(
             help="Write the table to this file as JSON; - is standard output.",
         ),
     ] = None,
-    seed: Annotated[
-        int, Parameter(converter=_whole_number, help="Seed of random starts and draws.")
-    ] = 0,
+    seed: Annotated[int, _whole("Seed of random starts and draws.")] = 0,
     quick: Annotated[
         bool, Parameter(negative="", help="200 draws instead of 2000, for a first look.")
     ] = False,
