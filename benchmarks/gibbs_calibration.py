@@ -62,7 +62,7 @@ def side_by_side(states: list[chain.GibbsState]) -> chain.GibbsState:
             np.concatenate([state.chains.noise for state in states], axis=1),
             Scales(np.concatenate([one.variances for one in scales]), hyper, active),
         ),
-        labels.Columns(
+        labels.ProcessColumns(
             active,
             np.concatenate([one.log_survivors for one in process]),
             np.concatenate([one.terms for one in process]),
@@ -77,7 +77,9 @@ def one_of(state: chain.GibbsState, b: int) -> chain.GibbsState:
     chains = Chains(state.chains.loadings[:, part], state.chains.noise[:, part], scales)
     return chain.GibbsState(
         chains,
-        labels.Columns(process.active[part], process.log_survivors[part], process.terms[part]),
+        labels.ProcessColumns(
+            process.active[part], process.log_survivors[part], process.terms[part]
+        ),
     )
 
 

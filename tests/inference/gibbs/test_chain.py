@@ -14,7 +14,7 @@ from cuspfa.data.in_memory import RotatedRows, RowMatrix
 from cuspfa.inference.gibbs import chain, data_kernels, labels
 from cuspfa.inference.gibbs.chain import GibbsState, Model, sweep
 from cuspfa.inference.gibbs.data_kernels import CompleteDataKernel, data_kernel
-from cuspfa.inference.gibbs.labels import Columns
+from cuspfa.inference.gibbs.labels import ProcessColumns
 from cuspfa.inference.kernels import Chains, Scales
 from cuspfa.missing import kernels as missing_kernels
 from cuspfa.missing.patterns import IncompleteRows
@@ -62,7 +62,7 @@ def from_prior(slab, p, rng):
         log_s = np.log([1.0 - min(sum(weights[: h + 1]), 1.0) for h in range(H - 1)] + [0.0])
     log_s = log_s[None, :]
     hyper = None if a is None else (np.array([a]), np.array([b]))
-    process = Columns(active, log_s, np.array([H]))
+    process = ProcessColumns(active, log_s, np.array([H]))
     return GibbsState(Chains(loadings, noise, Scales(theta, hyper, active)), process)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from cuspfa._typing import Array, BoolArray
 from cuspfa.inference.gibbs.data_kernels import DataKernel
 from cuspfa.inference.gibbs.labels import (
-    Columns,
+    ProcessColumns,
     adapt,
     draw_labels,
     draw_sticks,
@@ -58,7 +58,7 @@ class GibbsState(NamedTuple):
     """B chains; `columns` is None where the number of factors is given."""
 
     chains: Chains
-    columns: Columns | None
+    columns: ProcessColumns | None
     mean: Array | None = None
     """(p, B) of the columns, where values are missing."""
 
@@ -82,7 +82,7 @@ def sweep(state: GibbsState, at: int, model: Model, rng: np.random.Generator) ->
     odds = log_odds(squared_norm, chains.scales, model.prior, model.spike, p)
     active, counts = draw_labels(odds, columns, rng)
     log_s = draw_sticks(counts, active.shape[1], model.prior, rng)
-    columns = Columns(active, log_s, columns.terms)
+    columns = ProcessColumns(active, log_s, columns.terms)
     scales = draw_scales(squared_norm, with_labels(chains.scales, columns, model), slab, p, rng)
     chains = chains._replace(scales=scales)
     if model.start_adapt is not None and at >= model.start_adapt:
@@ -92,7 +92,7 @@ def sweep(state: GibbsState, at: int, model: Model, rng: np.random.Generator) ->
     return GibbsState(chains, columns, mean)
 
 
-def with_labels(scales: Scales, columns: Columns, model: Model) -> Scales:
+def with_labels(scales: Scales, columns: ProcessColumns, model: Model) -> Scales:
     """Scales whose inactive columns have the spike's variance; active ones are drawn next."""
     given = model.prior.slab.active_variances(scales.variances)
     variances = np.where(columns.active, given, model.spike)

@@ -22,7 +22,7 @@ import numpy as np
 
 from cuspfa.errors import FileError, InputError
 from cuspfa.inference.gibbs.chain import GibbsState, Kept, Model
-from cuspfa.inference.gibbs.labels import Columns
+from cuspfa.inference.gibbs.labels import ProcessColumns
 from cuspfa.inference.kernels import Chains, Scales
 from cuspfa.io.atomic import replacing
 
@@ -229,7 +229,7 @@ def _state_in(arrays: dict[str, Any]) -> GibbsState:
     scales = Scales(arrays["scales_variances"], hyper, arrays.get("scales_free"))
     columns = None
     if "columns_active" in arrays:
-        columns = Columns(*(arrays[f"columns_{key}"] for key in Columns._fields))
+        columns = ProcessColumns(*(arrays[f"columns_{key}"] for key in ProcessColumns._fields))
     return GibbsState(
         Chains(arrays["loadings"], arrays["noise"], scales), columns, arrays.get("mean")
     )

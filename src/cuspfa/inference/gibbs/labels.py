@@ -25,7 +25,7 @@ from cuspfa.model.prior import CuspPrior
 Whole = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
 
-class Columns(NamedTuple):
+class ProcessColumns(NamedTuple):
     """The process of B chains, up to H columns."""
 
     active: BoolArray
@@ -45,7 +45,7 @@ def log_odds(squared_norm: Array, scales: Scales, prior: CuspPrior, spike: float
 
 
 def draw_labels(
-    odds: Array, columns: Columns, rng: np.random.Generator
+    odds: Array, columns: ProcessColumns, rng: np.random.Generator
 ) -> tuple[BoolArray, list[Whole]]:
     """Which columns are active, (B, H); and of each chain how many labels point at each stick."""
     log_s = columns.log_survivors
@@ -85,25 +85,25 @@ def _log_rest(
         return np.asarray(np.log(rest))
 
 
-def first_columns(active: BoolArray, prior: CuspPrior, rng: np.random.Generator) -> Columns:
+def first_columns(active: BoolArray, prior: CuspPrior, rng: np.random.Generator) -> ProcessColumns:
     """The process to begin with, for columns (B, H) of which these are active."""
     size, width = active.shape
     none = np.zeros(width - 1)
     log_s = np.full((size, width), -np.inf)
     for row in log_s:
         row[:-1] = np.cumsum(_log_rest(none, none, prior, rng))
-    return Columns(active, log_s, np.full(size, width))
+    return ProcessColumns(active, log_s, np.full(size, width))
 
 
 def adapt(
     chains: Chains,
-    columns: Columns,
+    columns: ProcessColumns,
     chosen: BoolArray,
     spike: float,
     most: int,
     prior: CuspPrior,
     rng: np.random.Generator,
-) -> tuple[Chains, Columns]:
+) -> tuple[Chains, ProcessColumns]:
     """Change how many columns the chosen chains (B,) hold.
 
     Where more than one column is inactive, keep the active ones and one drawn from the spike; else
@@ -147,4 +147,4 @@ def adapt(
             loadings[:, i, last] = np.sqrt(spike) * rng.standard_normal(p)
             variances[i, last] = spike
     scales = chains.scales._replace(variances=variances, free=kept_active)
-    return Chains(loadings, chains.noise, scales), Columns(kept_active, log_s, terms)
+    return Chains(loadings, chains.noise, scales), ProcessColumns(kept_active, log_s, terms)
