@@ -194,7 +194,7 @@ def test_the_switch_turns_the_loadings(chromium, posteriors, pages):
         maps[key] = page.run("return document.querySelector('#map').innerHTML")
     assert len(set(maps.values())) == 3
     assert page.text("#phi") == ""
-    assert "turned to few large loadings" in page.text("#axes-note")
+    assert "rotated to few large loadings" in page.text("#axes-note")
 
 
 def downloaded(page, selector, name):

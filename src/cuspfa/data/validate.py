@@ -22,7 +22,7 @@ LARGEST, SMALLEST = 1e152, 1e-152
 
 
 class Table(NamedTuple):
-    """Finite real numbers in rows, and NaN for holes where these are allowed."""
+    """Finite real numbers in rows, and NaN for missing values where these are allowed."""
 
     rows: Any
     """A dense array of any real type and order, or a SciPy sparse matrix in canonical CSR form."""
@@ -41,7 +41,7 @@ def check_rows(
 ) -> Table:
     """Rows and names of anything that holds finite numbers, be it one row or constant.
 
-    `names` are for an array, which has none of its own; `holes` allows missing values; of data to
+    `names` are for an array, which has none of its own; `allow_missing` allows NaN; of data to
     be `fitted` rows without any value are left out.
     """
     return _read(data, names, allow_missing, fitted=fitted)[0]

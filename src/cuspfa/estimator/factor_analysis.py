@@ -99,7 +99,7 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
         `loadings_`, where a factor's largest entry is positive; here another may be larger.
     loadings_ : ndarray (p, n_factors_)
         The same factors on the correlation scale, `components_.T` divided by each variable's
-        standard deviation. Without a rotation the factors are turned to the principal axes of
+        standard deviation. Without a rotation the factors are rotated to the principal axes of
         this matrix (its columns are orthogonal), so that they do not depend on the units of the
         data; with one, this is the pattern matrix. Strongest first, the largest loading of each
         positive (the first of them, where several are largest). `components_`, scores and names

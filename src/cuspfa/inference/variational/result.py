@@ -146,7 +146,7 @@ def fit_info_of(fit: VariationalFit) -> FitInfo:
 
 
 def _distributions(state: VariationalState, counts: Array | None) -> dict[str, Any]:
-    """The part of a posterior that a state determines; `counts` where columns have holes."""
+    """The part of a posterior that a state determines; `counts` where values are missing."""
     active = state.active > 0.5
     # Factors that the labels call inactive count as noise, with those that have no mean.
     others = state.loadings.only(~active)

@@ -103,7 +103,7 @@ def _method(content: Content) -> str:
         return f"Gibbs sampler, {chains} {noun}; {ended}.{met}"
     number = "the number of factors given" if content.number_given else "no other number tried"
     if len(tried) > 1:
-        number = f"numbers of factors from {min(tried)} to {max(tried)} tried and weighed"
+        number = f"numbers of factors from {min(tried)} to {max(tried)} tried and compared"
     bound = minus(f"{fit_info.lower_bound:.2f}")
     return (
         f"Variational inference, {number}; {ended} after {fit_info.n_iter} iterations, evidence "

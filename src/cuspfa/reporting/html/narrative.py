@@ -221,7 +221,7 @@ def _about_fit(content: Content) -> Iterator[str]:
         yield (
             "Correlations are left that the model does not explain: fewer than 1 in 100 data sets "
             "simulated from it look as far from it as these data. Outliers, skewed items or too "
-            "few factors may be the reason; cuspfa.misfit looks for them."
+            "few factors may be the reason; cuspfa.check_assumptions looks for them."
         )
     if fit is not None and fit.kmo < 0.5:
         yield f"KMO is {fit.kmo:.2f}: the variables share little with more than one other."
@@ -303,7 +303,7 @@ def axes_note(axes: Axes) -> str:
         axes.key,
         "Factors may be correlated; loadings are the pattern."
         if axes.oblique
-        else "Uncorrelated, turned to few large loadings.",
+        else "Uncorrelated, rotated to few large loadings.",
     )
     how = (
         "Intervals are given the axes."
