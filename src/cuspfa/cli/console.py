@@ -1,14 +1,14 @@
-"""Where the program writes."""
+"""Standard output and standard error of the program."""
 
 from rich.console import Console
 
 
 class Terminal(Console):
-    """A rich console that leaves a closed pipe to the program's own exit codes."""
+    """A rich console that raises an error at a closed pipe, for the program's exit code."""
 
     def __init__(self, *, stderr: bool = False, soft_wrap: bool = False) -> None:
         super().__init__(stderr=stderr, soft_wrap=soft_wrap, highlight=False)
 
     def on_broken_pipe(self) -> None:
-        """Pass it on."""
+        """Raise `BrokenPipeError`."""
         raise BrokenPipeError

@@ -1,4 +1,4 @@
-"""A fit on a page of 80 columns."""
+"""What `cuspfa fit` and `cuspfa info` print, in 80 columns."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from cuspfa.reporting.labels import short, short_names
 from cuspfa.reporting.summary import Summary
 
 WIDTH, NARROW = 80, 40
-"""Columns of a page; sentences go into fewer if the terminal has fewer, down to so many."""
+"""Columns of a page, and the fewest that sentences are wrapped to in a narrow terminal."""
 SMALL = 0.3
-"""Loadings below this are dimmed in a terminal; outside of one they look like the others."""
+"""Loadings below this are dimmed in a terminal."""
 MOST_FACTORS, SHOWN_FACTORS = 7, 6
-"""Up to so many factors all are shown, else the strongest few."""
+"""Factors up to which all are shown, and how many of more."""
 MOST_VARIABLES = 60
 """With more variables, those with the largest loadings are shown."""
 MOST_LEFT_OUT = 20
 NO_SIGN = "°"
-"""Behind a loading that may have either sign."""
+"""Printed after a loading whose interval holds zero."""
 
 
 class Page:
@@ -41,26 +41,26 @@ class Page:
         self.console = console
 
     def line(self, text: str | Text = "") -> None:
-        """One line as it is."""
+        """Print one line, cut to the width of a page."""
         shown = Text(text) if isinstance(text, str) else text
         if cell_len(shown.plain) > WIDTH:
             shown = Text(_fit(shown.plain, WIDTH))
         self.console.print(shown, soft_wrap=True, markup=False)
 
     def paragraph(self, text: str, *, indent: int = 2, style: str = "") -> None:
-        """A sentence or more, broken into lines."""
+        """Print sentences, wrapped into lines."""
         for line in wrapped(text, indent, max(min(WIDTH, self.console.width), NARROW)):
             self.line(Text(line, style=style))
 
 
 def wrapped(text: str, indent: int = 2, width: int = WIDTH) -> list[str]:
-    """Lines of so many columns. Half as many characters if some are twice as wide."""
+    """Wrap a text into lines; half as many characters a line if some are twice as wide."""
     room = width if cell_len(text) == len(text) else width // 2
     return textwrap.wrap(text, room, subsequent_indent=" " * indent, break_on_hyphens=False)
 
 
 def _fit(text: str, width: int) -> str:
-    """Cut to a width, with a sign that it was."""
+    """Cut or pad a text to a width; … marks a cut."""
     if cell_len(text) <= width:
         return set_cell_size(text, width)
     return set_cell_size(text, width - 1).rstrip() + "…"
@@ -70,7 +70,7 @@ def _fit(text: str, width: int) -> str:
 
 
 def show_reading(page: Page, table: Table) -> None:
-    """Rows, columns, holes, and what had to be assumed."""
+    """Print rows, columns, missing values, and what was assumed in reading."""
     size = f"{count(table.n_rows, 'row')}, {count(len(table.columns), 'column')}"
     page.paragraph(
         f"Read {clean(table.source)} ({table.kind}): {size}, {table.n_missing or 'none'} missing."
@@ -80,13 +80,13 @@ def show_reading(page: Page, table: Table) -> None:
 
 
 def show_loud(page: Page, table: Table) -> None:
-    """What is to be heard in any case."""
+    """Print notes on reading that are shown even with --quiet."""
     for note in table.loud:
         page.paragraph(note)
 
 
 def show_left_out(page: Page, chosen: Chosen) -> None:
-    """Columns with the reason."""
+    """Print columns that were left out, with the reason, and rows without a value."""
     if chosen.left_out:
         number = len(chosen.left_out)
         page.line(Text(f"Left out {count(number, 'column')}:", style="bold yellow"))
@@ -107,7 +107,7 @@ def show_left_out(page: Page, chosen: Chosen) -> None:
 
 
 def rows_without_values(chosen: Chosen) -> str:
-    """How many were left out, and how many are left."""
+    """How many rows were left out, and how many are analysed."""
     return (
         f"{count(chosen.empty, 'row')} without any value in the columns analysed: "
         f"{count(chosen.n_rows, 'row')} are analysed"
@@ -115,7 +115,7 @@ def rows_without_values(chosen: Chosen) -> str:
 
 
 def show_missing(page: Page, chosen: Chosen) -> None:
-    """How many there are, if any."""
+    """Print the number of missing values, if there are any."""
     if chosen.n_missing:
         worst = ", ".join(
             f"{name} {n_missing}" for name, n_missing in most_missing(chosen.n_missing)
@@ -128,7 +128,7 @@ def show_missing(page: Page, chosen: Chosen) -> None:
 
 
 def count(number: int, noun: str) -> str:
-    """No row, 1 row, 2 rows."""
+    """A number with its noun: no rows, 1 row, 2 rows."""
     return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
 
 
@@ -141,7 +141,7 @@ def _listed(names: Sequence[str], most: int = 12) -> str:
 
 
 def show_summary(page: Page, summary: Summary) -> None:
-    """The headline, the factors, the fit."""
+    """Print the summary, its first line in bold."""
     head, *rest = str(summary).splitlines()
     page.line(Text(head, style="bold"))
     for line in rest:
@@ -149,7 +149,7 @@ def show_summary(page: Page, summary: Summary) -> None:
 
 
 class Order(NamedTuple):
-    """Variables as they are listed."""
+    """The order in which variables are listed."""
 
     rows: Indices
     all: bool
@@ -175,7 +175,7 @@ def sort_variables(loadings: Array, most: int = MOST_VARIABLES) -> Order:
 
 
 def show_loadings(page: Page, posterior: Posterior, draws: Draws) -> None:
-    """Sorted, with each variable's communality and its interval."""
+    """Print sorted loadings, with each variable's communality and its interval."""
     loadings, rotation = posterior.rotated_solution.loadings, posterior.rotation
     k = loadings.shape[1]
     if not k:
@@ -234,7 +234,7 @@ def _not_shown(loadings: Array, shown: Array, order: Order) -> Iterator[str]:
 
 
 def show_fit_info(page: Page, fit_info: FitInfo | None) -> None:
-    """How the search and the last run went."""
+    """Print the weights of the numbers of factors, and convergence."""
     if fit_info is None:
         return
     scored = sorted(

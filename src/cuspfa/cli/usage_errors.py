@@ -1,4 +1,4 @@
-"""Mistakes on the command line, in our words instead of those of the library that reads it."""
+"""Messages for errors on the command line, in place of those of cyclopts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cyclopts import (
 
 
 def in_our_words(error: CycloptsError, app: App, words: Sequence[str]) -> str:
-    """What is wrong with these words, and what to do."""
+    """The message for an error: what is wrong, and what to do."""
     chain = error.command_chain or ()
     command = " ".join(("cuspfa", *chain))
     known = [name for name in _options(app, chain) if name.startswith("-")]

@@ -33,10 +33,10 @@ class SimulationRow:
     p: int
     n_factors: int
     error: float
-    """Of Ω."""
+    """Mean squared error of Ω."""
     expected_active_factors: float
     seconds: float
-    """Of one data set."""
+    """Seconds for one data set."""
 
 
 PUBLISHED = (

@@ -1,4 +1,4 @@
-"""The paper's Table 1, made again: the personality data, the published settings."""
+"""Table 1 of Legramanti (2020): the personality data with the published settings."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ PAPER = (
 )
 
 CHAINS = 4
-"""Of the sampler, for an error bar of E[H*]."""
+"""Chains of the sampler, for a standard error of E[H*]."""
 Stage = Callable[[str], Callable[[Any], None] | None]
 """Called with a method's name as it begins; may return a callback for the method's progress."""
 

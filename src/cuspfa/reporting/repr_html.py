@@ -1,4 +1,4 @@
-"""What a notebook shows of a posterior: a few lines, made without a draw."""
+"""The HTML that a notebook shows for a posterior, made without draws."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LONGEST = 30
 
 
 def repr_html(posterior: Posterior) -> str:
-    """HTML with styles of its own, in the colours of the page that it stands on."""
+    """HTML with inline styles, in the colours of the notebook."""
     rotated_solution = posterior.rotated_solution
     share = shares(rotated_solution)
     names = posterior.column_names

@@ -1,4 +1,4 @@
-"""What a person wants to know of a fit: a page of text, and the same as plain values."""
+"""The summary of a fit, as text and as plain values."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def summary_draws(posterior: Posterior) -> Draws:
 
 
 def factor_shares(posterior: Posterior, draws: Draws) -> tuple[Array, Interval]:
-    """Of the variance, by factor on the posterior's axes: medians and 95 % intervals of draws."""
+    """Shares of the variance by factor on the posterior's axes: medians and 95 % intervals."""
     if posterior.rotation is None:
         found = posterior.interval("explained_variance_ratio", draws=draws)
         return np.median(draws.explained_variance_ratio, axis=0)[: posterior.n_shown(draws)], found
@@ -275,7 +275,7 @@ def _strongest(column: Array, names: list[str], number: int = 4) -> list[tuple[s
 
 
 def as_dict(posterior: Posterior, draws: Draws, scores: Any = None) -> dict[str, Any]:
-    """Plain values for JSON; of the rows nothing, unless scores are given."""
+    """Plain values for JSON. They hold nothing of single rows, unless scores are given."""
     found = summarise(posterior, draws)
     communality = posterior.interval("communality", draws=draws)
     noise = posterior.interval("noise_variance", draws=draws)
@@ -324,5 +324,5 @@ def as_dict(posterior: Posterior, draws: Draws, scores: Any = None) -> dict[str,
 
 
 def _plain(value: float) -> float | None:
-    """JSON knows no NaN."""
+    """None in place of NaN, which JSON does not have."""
     return None if math.isnan(value) else float(value)

@@ -1,4 +1,4 @@
-"""The terminal's face of `cuspfa reproduce`."""
+"""`cuspfa reproduce`."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _rows(result: library.Reproduction) -> list[list[str]]:
 
 
 def _remarks(result: library.Reproduction) -> list[str]:
-    """What the columns mean, and where our figures differ from the paper's or each other, why."""
+    """What the columns mean, and why figures differ from the paper's or from each other."""
     remarks = [
         "MSE: mean squared deviation of the correlation matrix from the sample's. E[H*]:",
         "expected number of active factors. Times are of different machines and code.",

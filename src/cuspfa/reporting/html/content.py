@@ -1,4 +1,4 @@
-"""What a report holds, as plain values: gathered once, before anything is drawn or written."""
+"""The content of a report, as plain values, before anything is drawn."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 OTHERS = ("varimax", "oblimin")
 """Axes that the report can be switched to, besides the fit's own and principal axes."""
 QUICK, OTHER_QUICK = 1e6, 3e5
-"""Loadings of all draws up to which each draw is turned by the criterion itself: on the fit's own
+"""Loadings of all draws up to which each draw is rotated by the criterion itself: on the fit's own
 axes, and on others."""
 OTHER_DRAWS = 300
 """Draws behind intervals on axes that are not the fit's own."""
@@ -82,7 +82,7 @@ class MissingValues(NamedTuple):
     n_rows: int
     together: list[tuple[list[str], int]]
     """Columns that are missing together, and in how many rows just these; most first. Empty if the
-    rows are no longer known. What few rows have in common is not told: it would be about them."""
+    rows are no longer known. Patterns of few rows are left out, for privacy."""
     n_complete: int | None
     """Rows without a missing value, if that is known."""
 
@@ -122,12 +122,12 @@ class Content:
 
     @property
     def fit_info(self) -> FitInfo | None:
-        """How the fit went."""
+        """Record of the fit."""
         return self.posterior.fit_info
 
     @property
     def provenance(self) -> Provenance | None:
-        """Where it came from."""
+        """Provenance of the fit."""
         return self.posterior.provenance
 
     @property

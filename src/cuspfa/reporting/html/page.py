@@ -207,5 +207,5 @@ def _tables(content: Content) -> dict[str, list[list[Any]]]:
 
 
 def _digits(value: float) -> float | None:
-    """Seven digits; JSON knows no NaN."""
+    """Seven digits; None in place of NaN, which JSON does not have."""
     return float(f"{value:.7g}") if math.isfinite(value) else None
