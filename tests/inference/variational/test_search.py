@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_wine
 
-from cuspfa import CuspFactorAnalysis, Variational, datasets
+import bridge
+from cuspfa import CuspFactorAnalysis, CuspPrior, EmpiricalBayesSlab, Variational, datasets
 from cuspfa.errors import CuspWarning
 from cuspfa.inference.variational import settings as settings_module
+from cuspfa.inference.variational.init import principal_axes
 from cuspfa.inference.variational.search_settings import SearchSettings
 
 # --- a given K ---
@@ -79,3 +81,62 @@ def test_evidence_that_rises_to_the_last_factor_there_is_is_not_told():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert CuspFactorAnalysis().fit(rows).n_factors_ == 3
+
+
+# --- which maximum is found ---
+
+
+def shuffled(rows, seed):
+    """The same data with their columns in another order, some of them mirrored."""
+    rng, p = np.random.default_rng(seed), rows.shape[1]
+    return rows[:, rng.permutation(p)] * rng.choice([-1.0, 1.0], p)
+
+
+def test_order_and_signs_of_columns_do_not_matter():
+    """Under a plug-in slab the bound is flat in K and has many maxima: random starts decide."""
+    rng = np.random.default_rng(27)
+    rows = rng.standard_normal((70, 3)) @ (0.5 * rng.standard_normal((3, 10)))
+    rows = rows + rng.standard_normal((70, 10))
+    model = CuspFactorAnalysis(
+        prior=CuspPrior(slab=EmpiricalBayesSlab()), method=Variational(criterion="bound")
+    )
+    first = model.fit(rows)
+    number, bound = first.n_factors_, first.lower_bound_
+    for seed in (1, 2):
+        again = model.fit(shuffled(rows, seed))
+        assert again.n_factors_ == number
+        assert again.lower_bound_ == pytest.approx(bound, abs=0.01)
+
+
+def test_random_starts_do_not_depend_on_the_order_and_signs_of_columns():
+    rows = datasets.simulate(60, 8, 2, random_state=0).X
+    rng = np.random.default_rng(1)
+    order, sign = rng.permutation(8), rng.choice([-1.0, 1.0], 8)
+    axes = principal_axes(bridge.source_of(rows), 8)
+    other = principal_axes(bridge.source_of(rows[:, order] * sign), 8)
+    np.testing.assert_allclose(axes.T @ axes, np.eye(8), atol=1e-10)
+    expected = axes[order] * sign[:, None]
+    mirrored = np.sign(np.sum(expected[:, 0] * other[:, 0]))
+    np.testing.assert_allclose(other, mirrored * expected, atol=1e-8)
+
+
+def panel():
+    """Six units over fifteen years, in units of very different size."""
+    rng = np.random.default_rng(0)
+    grid = np.meshgrid(np.arange(1.0, 7.0), np.arange(1.0, 16.0), indexing="ij")
+    unit, year = (one.ravel() for one in grid)
+    errors = rng.standard_normal((4, 90))
+    output = np.exp(0.8 - 0.6 * unit + 0.05 * year + 0.1 * errors[0])
+    price = 1e5 * np.exp(0.16 * year + 0.1 * errors[1])
+    cost = 1e6 * output**0.9 * (price / 5e5) ** 0.4 * np.exp(0.1 * errors[2])
+    load = 0.5 + 0.01 * year + 0.03 * errors[3]
+    return np.column_stack([unit, year, cost, output, price, load])
+
+
+def test_one_factor_less_may_be_without_a_strong_one():
+    """Of two factors the weaker one goes on alone: without it the bound is 50 nats lower."""
+    rows = panel()
+    random = CuspFactorAnalysis.as_published("variational", random_state=0).fit(rows)
+    searched = CuspFactorAnalysis.as_published("variational", search=True).fit(rows)
+    assert searched.n_factors_ == random.n_factors_ == 1
+    assert searched.lower_bound_ > random.lower_bound_ - 0.05

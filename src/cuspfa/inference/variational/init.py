@@ -78,16 +78,36 @@ def draw_start(
     rng: np.random.Generator,
     n_factors: int | None = None,
     like: VariationalState | None = None,
+    axes: Array | None = None,
 ) -> VariationalState:
     """A random start: loadings drawn from the prior itself.
 
     The process draws how many columns are active (unless K is given) and the slab their loadings,
     so the starts differ in their number of factors, which matters more than where the factors
     point: the number seldom changes by much during a run. Noise starts at the sample variances.
+    The random numbers belong to the orthonormal `axes` (p, m) if they are given, else to the
+    columns.
     """
     if n_factors is None:
         n_factors = int(prior.process(n_terms).draw(1.0, 0.0, random_state=rng).active.sum())
     variances = np.asarray(source.squares / source.counts)
     theta = prior.slab.start_variances(n_factors, float(np.mean(variances)), rng)
-    mean = rng.standard_normal((source.p, n_factors)) * np.sqrt(theta)
+    size = source.p if axes is None else axes.shape[1]
+    mean = rng.standard_normal((size, n_factors)) * np.sqrt(theta * source.p / max(size, 1))
+    mean = mean if axes is None else axes @ mean
     return state_at(mean, variances, source, prior, n_terms, like)
+
+
+def principal_axes(source: DataSource, most: int) -> Array:
+    """(p, m) leading directions of the data, the same whatever the order and signs of its columns.
+
+    An eigendecomposition leaves the sign of each direction open. Here columns are reflected to
+    agree with the first direction, and each other direction then has its third moment positive. A
+    change of the first direction's sign changes all others too, which is the same start mirrored.
+    """
+    variances = np.asarray(source.squares / source.counts)
+    _, vectors = source.leading(min(most, source.p), variances)
+    if not vectors.size:
+        return np.asarray(vectors)
+    reflected = np.where(vectors[:, :1] < 0, -1.0, 1.0) * vectors
+    return np.asarray(vectors * np.where(np.sum(reflected**3, axis=0) < 0, -1.0, 1.0))

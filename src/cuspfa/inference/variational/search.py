@@ -23,10 +23,10 @@ from contextlib import contextmanager, suppress
 import numpy as np
 from joblib import Parallel, delayed
 
-from cuspfa._typing import Array
+from cuspfa._typing import Array, Indices
 from cuspfa.data.protocols import DataSource
 from cuspfa.inference.variational.collapsed_bound import Evidence
-from cuspfa.inference.variational.init import draw_start, state_at
+from cuspfa.inference.variational.init import draw_start, principal_axes, state_at
 from cuspfa.inference.variational.progress import (
     Callback,
     OutOfTime,
@@ -81,6 +81,8 @@ class Search:
         """A given K, kept however far behind it is."""
         self.alive_first = False
         """Is of each K the best run with all factors alive kept, if there is one?"""
+        self._axes: Array | None = None
+        """Axes that random numbers of a start belong to, when there are any."""
         self.followed = False
         """Has it followed a search of a likeness of the data?"""
 
@@ -257,12 +259,22 @@ class Search:
                 break
         return self.state_at(mean, noise)
 
+    def random_state(self, k: int, rng: np.random.Generator) -> VariationalState:
+        """A start of k random factors, the same for any order and signs of the columns."""
+        if self._axes is None:
+            self._axes = principal_axes(self.source, self.settings.most_axes)
+        n_terms, like = self.max_factors + 1, self.best.state
+        return draw_start(self.source, self.prior, n_terms, rng, k, like, self._axes)
+
     def smaller(self, state: VariationalState, less: int = 1) -> VariationalState:
         """Without its weakest factors."""
+        return self.without(state, _from_weakest(state)[:less])
+
+    def without(self, state: VariationalState, which: Indices) -> VariationalState:
+        """Without these factors, whose variance goes to the noise."""
         mean = state.loadings.mean
-        weakest = np.argsort(np.sum(mean**2, axis=0), kind="stable")[:less]
-        noise = noise_variance(state) + np.sum(mean[:, weakest] ** 2, axis=1)
-        return self.state_at(np.delete(mean, weakest, axis=1), noise)
+        noise = noise_variance(state) + np.sum(mean[:, which] ** 2, axis=1)
+        return self.state_at(np.delete(mean, which, axis=1), noise)
 
     def larger(self, state: VariationalState, extra: Array) -> VariationalState:
         """With a factor more, or several."""
@@ -355,6 +367,7 @@ class Search:
     def restart(self) -> bool:
         """Start the K that are near the best anew, from their neighbours and the spectrum."""
         before = self.best.total
+        self.drop_each()
         near = [
             k
             for k, one in self.best_by_k.items()
@@ -373,6 +386,16 @@ class Search:
         ):  # a random start with more is never near
             self.random_neighbours()
         return self.best.total > before + self.tol
+
+    def drop_each(self) -> None:
+        """Try one factor less than the best, without each of its factors in turn.
+
+        The walk down drops the weakest one. If another factor can take over its part, the best run
+        with one less may be without a strong one.
+        """
+        state = self.best.state
+        for which in _from_weakest(state)[1 : self.settings.most_dropped]:
+            self.try_state(self.without(state, np.array([which])))
 
     def random_neighbours(self) -> None:
         """A few random starts at the best K and beside it, where the curve is flat.
@@ -403,11 +426,10 @@ class Search:
         if not flat or self.best.state.n_factors != top:
             return
         # The same starts every time: which maximum is found should not differ from fit to fit.
-        rng, n_terms = np.random.default_rng(0), self.max_factors + 1
+        rng = np.random.default_rng(0)
         starts = doubled * self.settings.random_starts
         for k in [top] * (starts // 2) + flat * starts:
-            like = self.best.state
-            self.try_state(draw_start(self.source, self.prior, n_terms, rng, k, like))
+            self.try_state(self.random_state(k, rng))
 
     def walk(self) -> None:
         """Walks and restarts until they find nothing better."""
@@ -553,10 +575,9 @@ class Search:
         Where there are many maxima, a start with all factors at once seldom finds the best, and may
         end with factors without signal. If the search has k with all alive, these come first.
         """
-        rng, like = np.random.default_rng(0), self.best.state
+        rng = np.random.default_rng(0)
         for _ in range(self.settings.random_starts):
-            start = draw_start(self.source, self.prior, self.max_factors + 1, rng, k, like)
-            self.try_state(start, patient=True)
+            self.try_state(self.random_state(k, rng), patient=True)
         path = self.fresh(self.rng, silent=False)
         path.wanted = k
         try:
@@ -618,6 +639,11 @@ def _one_restart(search: Search, n_factors: int | None) -> list[Run]:
     with suppress(Stopped):
         search.try_state(start, patient=True)
     return list(search.best_by_k.values())
+
+
+def _from_weakest(state: VariationalState) -> Indices:
+    """Factors of a state, the smallest squared norm first."""
+    return np.argsort(np.sum(state.loadings.mean**2, axis=0), kind="stable")
 
 
 def weakest_signal(state: VariationalState) -> float:

@@ -34,6 +34,10 @@ class SearchSettings:
     """Random starts are made at neighbours of the best K whose bound is so close to it."""
     random_starts: int = 4
     """Random starts of each such neighbour; half as many are made at the best K itself."""
+    most_dropped: int = 20
+    """Factors of the best K, the weakest first, without each of which one less is tried."""
+    most_axes: int = 100
+    """Principal directions of the data that random starts are made of, at most."""
 
     # --- long steps ---
     large: int = 40
