@@ -67,7 +67,7 @@ def _pass(stream: RowStream, sums: bool) -> ScreenedRows:
     watched = _Watched(
         NearConstantColumns(),
         FirstRows(stream.n_columns),
-        ScreenedBlocks(names, reader.all_names[0], reader.choice),
+        ScreenedBlocks(names, reader.all_names[:1], reader.choice),
     )
     try:
         found = moments_of(stream, watched) if sums else read(stream, watched)

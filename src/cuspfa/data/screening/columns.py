@@ -167,16 +167,16 @@ def _counts(values: Array) -> bool:
 
 
 class ScreenedBlocks:
-    """The same for complete rows that come by blocks."""
+    """The same for complete rows that come by blocks; `first` is the first column of the file."""
 
-    def __init__(self, names: Sequence[str], first_name: str, choice: Choice) -> None:
+    def __init__(self, names: Sequence[str], first: Sequence[str], choice: Choice) -> None:
         p = len(names)
         self.names, self.n = list(names), 0
         self._low, self._high = np.full(p, np.inf), np.full(p, -np.inf)
-        self._first = first_name
+        self._first = first
         self._held: dict[int, list[Array]] = {}
         if not choice.asked:
-            doubtful = (j for j, name in enumerate(names) if name == first_name or _is_id(name))
+            doubtful = (j for j, name in enumerate(names) if name in first or _is_id(name))
             self._held = {j: [] for j in doubtful}
 
     def add(self, block: Any) -> None:
@@ -200,7 +200,7 @@ class ScreenedBlocks:
             why = _constant(name, self._low[j], self._high[j], missing=False)
             if why is None and j in self._held:
                 values = np.concatenate(self._held[j])
-                why = _like_an_id(name, values, first=name == self._first)
+                why = _like_an_id(name, values, first=name in self._first)
             if why is not None:
                 found[j] = why
         return found

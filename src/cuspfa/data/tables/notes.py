@@ -91,7 +91,9 @@ class DroppedColumn:
         return _REASONS[self.code].format(count=self.count, of=self.of, detail=self.detail)
 
     def told(self, spell: Spell = as_argument) -> str:
-        """The reason, and how to keep a column that was dropped for its look alone."""
+        """The reason, with the argument by which it is changed."""
+        if self.code == "id_column":
+            return f"names of rows, as {spell('id_column')} says"
         keep = self.code in ("counter", "id")
         return f"{self.reason}; to keep it, name it in {spell('columns')}" if keep else self.reason
 
