@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from cuspfa import datasets as datasets
     from cuspfa.data.moments import Moments as Moments
     from cuspfa.data.out_of_core.stream import RowStream as RowStream
+    from cuspfa.data.tables.read_table import read_table as read_table
     from cuspfa.diagnostics import fit_indices as fit_indices
     from cuspfa.diagnostics import retention as retention
     from cuspfa.diagnostics.assumptions import check_assumptions as check_assumptions
@@ -51,6 +52,7 @@ _HOMES = {
     "select_n_factors": "cuspfa.diagnostics.n_factors",
     "load": "cuspfa.posterior.files",
     "check_assumptions": "cuspfa.diagnostics.assumptions",
+    "read_table": "cuspfa.data.tables.read_table",
     "rotate": "cuspfa.rotation.gpa",
     "prior_sensitivity": "cuspfa.diagnostics.prior_sensitivity",
     "predict_to_file": "cuspfa.estimator.predict_to_file",
@@ -89,6 +91,7 @@ __all__ = [
     "plots",
     "predict_to_file",
     "prior_sensitivity",
+    "read_table",
     "retention",
     "rotate",
     "select_n_factors",

@@ -12,29 +12,27 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from cuspfa import CuspFactorAnalysis, datasets
+from cuspfa import CuspFactorAnalysis, datasets, read_table
 from cuspfa._utils.fit_warning_text import terminal_text
 from cuspfa.cli.app import run
-from cuspfa.data.screening.columns import choose
+from cuspfa.cli.reading import as_option
 from cuspfa.data.screening.missing_codes import codes_of, find_codes
-from cuspfa.data.tables import text
-from cuspfa.data.tables.cells import parse_missing
-from cuspfa.data.tables.reader import Reading, read_table
+from cuspfa.data.tables.cells import missing_codes
+from cuspfa.data.tables.dialect import Reading
+from cuspfa.data.tables.reader import read_file
 from cuspfa.errors import DataError
 from cuspfa.posterior import load
 from cuspfa.reporting import summary
 
 
-@pytest.fixture(params=["pyarrow", "csv"])
-def read(tmp_path, request, monkeypatch):
-    """Both ways to read text: they must agree."""
-    if request.param == "csv":
-        monkeypatch.setattr(text, "optional", lambda module: None)
+@pytest.fixture
+def read(tmp_path):
+    """All columns of a table of text, with messages as the program has them."""
 
     def from_text(content, **how):
         path = tmp_path / "table.csv"
         path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return read_table(str(path), how=Reading(**how))
+        return read_file(str(path), how=Reading(**how, spell=as_option))
 
     return from_text
 
@@ -68,6 +66,10 @@ def write(path, names, rows):
     return Path(path)
 
 
+def doubts(table):
+    return [note.told(as_option) for note in table.notes if note.is_doubt]
+
+
 def numbers(table):
     return [None if one.numbers is None else one.numbers.tolist() for one in table.columns]
 
@@ -82,7 +84,7 @@ def test_thousands_are_not_read_as_decimals(read, sign, separator):
     content = f"size{separator}n\n" + "".join(f"{cell}{separator}1\n" for cell in cells)
     said = {",": "comma", ".": "point"}[sign]
     if sign == "," and separator == "\t":  # no decimal comma is clear there: left out as text
-        assert "thousands signs" in read(content).columns[0].why
+        assert "thousands signs" in read(content).columns[0].dropped.reason
     else:
         with pytest.raises(DataError, match=f"--decimal {said}") as caught:
             read(content)
@@ -115,7 +117,7 @@ def test_a_sign_that_is_decimal_anywhere_is_decimal_everywhere(read):
 def test_what_the_cells_hold_is_said(read):
     rows = [('"3,130"', "0.56%", '"1,234,567.5"'), ('"2,871"', "12 %", "12"), ("12", "7%", "3")]
     table = read("a,b,c\n" + "".join(",".join(row) + "\n" for row in rows))
-    why = [one.why for one in table.columns]
+    why = [one.dropped.reason for one in table.columns]
     assert why == [
         "numbers with thousands signs (save them without)",
         "numbers with per cent signs (save them without)",
@@ -133,11 +135,11 @@ def test_a_header_of_numbers(read):
     table = read("3,2,1\n" + DECIMALS)
     assert table.names == ["3", "2", "1"]
     assert table.n_rows == 3
-    assert "--no-header" in table.loud[0]
+    assert "--no-header" in doubts(table)[0]
     table = read("3,2,1\n" + DECIMALS, header=False)
     assert table.names == ["x1", "x2", "x3"]
     assert table.n_rows == 4
-    assert table.loud == []
+    assert doubts(table) == []
 
 
 @pytest.mark.parametrize(
@@ -147,7 +149,7 @@ def test_a_header_of_numbers(read):
 def test_a_first_row_that_is_data(read, first):
     table = read(f"{first}\n{DECIMALS}")
     assert table.n_rows == 4
-    assert "--header" in table.loud[0]
+    assert "--header" in doubts(table)[0]
     assert read(f"{first}\n{DECIMALS}", header=True).n_rows == 3
 
 
@@ -245,29 +247,29 @@ def test_missing_makes_cells_missing(read):
         f"{a},{b},{c},{d}\n"
         for a, b, c, d in [(1, -99, "yes", 2), (999, 2, "refused", 3), (-99.0, 3, "Refused", 4)]
     )
-    table = read(content, missing=["-99,999", "refused"])
+    table = read(content, missing=["-99", "999", "refused"])
     nan = np.nan
     np.testing.assert_equal(numbers(table)[:2], [[1, nan, nan], [nan, 2, 3]])
     assert [one.n_missing for one in table.columns] == [2, 1, 2, 0]
-    assert table.notes == ["--missing made 5 cells missing."]
-    assert table.loud == []
+    assert [note.told(as_option) for note in table.notes] == ["--missing made 5 cells missing."]
+    assert doubts(table) == []
     unused = read(content, missing=["77"])
-    assert unused.loud == ["--missing made no cells missing."]
-    assert unused.columns[2].why == "text"
-    assert parse_missing([" -9, ,x "]).numbers == (-9.0,)
+    assert doubts(unused) == ["--missing made no cells missing."]
+    assert unused.columns[2].dropped.code == "text"
+    assert missing_codes([" -9", "x", 3]).numbers == (-9.0, 3.0)
 
 
 def test_missing_in_words_leaves_numbers_and_truth(read):
     content = "a,b\n1,true\nrefused,false\n3,refused\n"
     table = read(content, missing=["refused"])
     np.testing.assert_equal(numbers(table), [[1, np.nan, 3], [1, 0, np.nan]])
-    assert "correct, or leave empty, 1 of 3 values" in read(content).columns[0].why
+    assert "correct, or leave empty, 1 of 3 values" in read(content).columns[0].dropped.reason
 
 
 def test_missing_in_parquet(tmp_path):
     path = tmp_path / "table.parquet"
     pa.parquet.write_table(pa.table({"a": [1, -99, 3], "b": ["1", "x", "-99"]}), path)
-    table = read_table(str(path), how=Reading(missing=["-99,x"]))
+    table = read_file(str(path), how=Reading(missing=["-99", "x"]))
     nan = np.nan
     np.testing.assert_equal(numbers(table), [[1, nan, 3], [1, nan, nan]])
 
@@ -331,7 +333,7 @@ def test_no_cell_is_in_json_or_in_a_saved_fit(cuspfa):
 def test_windows_quotes_and_euro(read):
     assert read("“a”,€\n1,2\n".encode("cp1252")).names == ["“a”", "€"]
     table = read(b"a\x81,b\xe9\n1,2\n")  # 81 is nothing in Windows-1252
-    assert "Latin-1" in table.notes[0]
+    assert "Latin-1" in str(table.notes[0])
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
@@ -343,13 +345,14 @@ def test_utf_16_without_a_mark(read, encoding):
 # --- columns ---
 
 
-def test_a_large_number_with_little_noise_is_not_called_constant(read):
+def test_a_large_number_with_little_noise_is_not_called_constant(tmp_path):
     rng = np.random.default_rng(0)
     rows = np.column_stack([1e14 + rng.normal(size=20).round(), rng.normal(size=(20, 3))])
     lines = ["big,a,b,c", *(",".join(map(repr, row)) for row in rows.tolist())]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        (left,) = choose(read("\n".join(lines) + "\n")).left_out
+        (tmp_path / "big.csv").write_text("\n".join(lines), encoding="utf-8")
+        (left,) = read_table(tmp_path / "big.csv").dropped
     assert left.reason == "varies too little for its size: subtract a constant first"
 
 
@@ -455,7 +458,7 @@ def test_what_is_wrong_is_told_before_the_cells_are_read(cuspfa, monkeypatch, wo
     def fail(*_):
         raise AssertionError
 
-    monkeypatch.setattr("cuspfa.data.tables.reader.read_columns", fail)
+    monkeypatch.setattr("cuspfa.data.tables.reader.whole_text", fail)
     monkeypatch.setattr("cuspfa.data.tables.reader.column_of_arrow", fail)
     code, _, err = cuspfa("fit", f"data.{kind}", *words)
     assert code == 2

@@ -154,8 +154,6 @@ def _possible_missing_code(warning: PossibleMissingCode, form: _Form) -> str:
     value = None if warning.value is None else f"{warning.value:g}"
     where = " in the first rows" if warning.by_blocks else ""
     advice = f"add: --missing {value or 'and the number'}"
-    if warning.by_blocks:
-        advice = "empty such cells first."
     return (
         f"{value or 'A number'} occurs {warning.count} times{where}, far from all other values, "
         f"in {_listed(warning.columns, SHOWN_NAMES)}. If it stands for missing values, {advice}"

@@ -25,7 +25,7 @@ from cuspfa import __version__
 from cuspfa.cli.console import Terminal
 
 if TYPE_CHECKING:
-    from cuspfa.data.tables.reader import Reading
+    from cuspfa.data.tables.dialect import Reading
 
 app = App(
     name="cuspfa",
@@ -102,10 +102,12 @@ Missing = Annotated[
 
 
 def _reading(header: bool | None, decimal: str | None, missing: list[str] | None) -> Reading:
-    from cuspfa.data.tables.reader import Reading
+    from cuspfa.cli.reading import as_option
+    from cuspfa.data.tables.dialect import Reading
 
     sign = {None: None, "point": ".", "comma": ","}[decimal]
-    return Reading(header, sign, tuple(missing or ()))
+    codes = (word.strip() for text in missing or () for word in text.split(","))
+    return Reading(header, sign, tuple(filter(None, codes)), as_option)
 
 
 @app.command

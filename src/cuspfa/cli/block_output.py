@@ -10,8 +10,8 @@ from cuspfa.cli.console import Terminal
 from cuspfa.cli.progress import progress
 from cuspfa.cli.terminal import Page, show_warnings
 from cuspfa.data.out_of_core.readers import names_columns
-from cuspfa.data.out_of_core.stream import RowStream
-from cuspfa.data.tables.reader import USUAL, Reading
+from cuspfa.data.out_of_core.stream import chooser, table_stream
+from cuspfa.data.tables.dialect import Reading
 from cuspfa.errors import InputError
 from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
 from cuspfa.estimator.predict_to_file import SUFFIXES, What, write_blocks
@@ -30,7 +30,6 @@ def write_by_blocks(
 ) -> None:
     """`what` as in `predict_to_file`; `options` are those of the command that it does not know."""
     given = [f"--{name}" for name, value in options.items() if value not in (None, False)]
-    given += ["--missing, --header or --decimal"] if how != USUAL else []
     if given:
         raise InputError(
             f"{data} is read and written by blocks, in which {' and '.join(given)} cannot be "
@@ -50,7 +49,8 @@ def write_by_blocks(
     page = Page(Terminal(stderr=True))
     with progress() as bar, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        stream = RowStream(data, columns=posterior.names, progress=bar.on_rows)
+        choose = chooser(posterior.names, None, insists=True)
+        stream = table_stream(data, choose, how, None, bar.on_rows)
         written = write_blocks(model, what, stream, output)
     about_names = "X has feature names"  # which is just what was meant, where the fit has none
     show_warnings(

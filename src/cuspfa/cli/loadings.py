@@ -10,7 +10,7 @@ import numpy as np
 
 from cuspfa.cli.commands.scores import TABS, TEXTS, separator_of
 from cuspfa.cli.outputs import check_file, check_not_the_input, write_text
-from cuspfa.data.tables.text_format import not_a_formula
+from cuspfa.data.tables.column_names import not_a_formula
 from cuspfa.errors import InputError
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.draws import Draws

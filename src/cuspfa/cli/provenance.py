@@ -5,8 +5,9 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Literal
 
-from cuspfa.data.screening.columns import Chosen
-from cuspfa.data.tables.reader import Reading, Table
+from cuspfa.cli.reading import as_option
+from cuspfa.data.tables.dialect import Reading
+from cuspfa.data.tables.read_table import Table
 from cuspfa.posterior.provenance import DataProvenance, DroppedColumn, ReadOptions
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def data_provenance(
-    request: Request, table: Table, chosen: Chosen, *, by_blocks: bool, counted: bool
+    request: Request, table: Table, *, by_blocks: bool, counted: bool
 ) -> DataProvenance:
     """What was read and dropped; `counted` if missing values are known before the fit."""
     form: Literal["file", "example", "stream"] = "file"
@@ -24,24 +25,24 @@ def data_provenance(
         source=table.source if form != "file" else str(request.data),
         form=form,
         kind=table.kind,
-        n_rows=table.n_rows,
-        n_columns=len(table.columns),
-        n_missing=table.n_missing if counted else None,
+        n_rows=table.n_rows_read,
+        n_columns=table.n_columns_read,
+        n_missing=table.n_missing_read if counted else None,
         by_blocks=by_blocks,
-        names=tuple(chosen.names),
+        names=tuple(table.names),
         options=ReadOptions(
             columns=tuple(request.columns),
             exclude=tuple(request.exclude),
             id_column=request.id_column,
-            missing=tuple(request.how.missing),
+            missing=tuple(map(str, request.how.missing)),
             header=request.how.header,
             decimal=request.how.decimal,
             memory_limit=request.memory_limit,
         ),
-        notes=tuple(table.notes),
-        dropped=tuple(DroppedColumn(one.name, one.reason) for one in chosen.left_out),
-        excluded=tuple(chosen.excluded),
-        n_empty_rows=chosen.empty,
+        notes=tuple(note.told(as_option) for note in table.notes),
+        dropped=tuple(DroppedColumn(one.name, one.told(as_option)) for one in table.dropped),
+        excluded=tuple(table.excluded),
+        n_empty_rows=table.n_empty,
     )
 
 
@@ -82,6 +83,6 @@ def _reading_options(how: Reading) -> list[str]:
         words.append("--header" if how.header else "--no-header")
     if how.decimal is not None:
         words += ["--decimal", {".": "point", ",": "comma"}[how.decimal]]
-    for codes in how.missing:
-        words.append(f"--missing={codes}")  # they may begin with a minus sign
+    if how.missing:
+        words.append(f"--missing={','.join(map(str, how.missing))}")  # it may begin with a minus
     return words

@@ -12,9 +12,10 @@ from rich.text import Text
 
 from cuspfa._typing import Array, Indices
 from cuspfa.cli.console import Terminal
-from cuspfa.data.screening.columns import Chosen, most_missing
+from cuspfa.cli.reading import as_option
 from cuspfa.data.tables.cells import clean
-from cuspfa.data.tables.reader import Table
+from cuspfa.data.tables.notes import Note
+from cuspfa.data.tables.read_table import Table
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.draws import Draws
 from cuspfa.posterior.fit_info import FitInfo
@@ -71,59 +72,57 @@ def _fit(text: str, width: int) -> str:
 
 def show_reading(page: Page, table: Table) -> None:
     """Print rows, columns, missing values, and what was assumed in reading."""
-    size = f"{count(table.n_rows, 'row')}, {count(len(table.columns), 'column')}"
-    page.paragraph(
-        f"Read {clean(table.source)} ({table.kind}): {size}, {table.n_missing or 'none'} missing."
-    )
+    size = f"{count(table.n_rows_read, 'row')}, {count(table.n_columns_read, 'column')}"
+    missing = table.n_missing_read or "none"
+    page.paragraph(f"Read {clean(table.source)} ({table.kind}): {size}, {missing} missing.")
     for note in table.notes:
-        page.paragraph(f"  {note}", indent=4)
+        page.paragraph(f"  {note.told(as_option)}", indent=4)
 
 
-def show_loud(page: Page, table: Table) -> None:
+def show_doubts(page: Page, notes: Sequence[Note]) -> None:
     """Print notes on reading that are shown even with --quiet."""
-    for note in table.loud:
-        page.paragraph(note)
+    for note in notes:
+        if note.is_doubt:
+            page.paragraph(note.told(as_option))
 
 
-def show_left_out(page: Page, chosen: Chosen) -> None:
+def show_left_out(page: Page, table: Table) -> None:
     """Print columns that were left out, with the reason, and rows without a value."""
-    if chosen.left_out:
-        number = len(chosen.left_out)
+    if table.dropped:
+        number = len(table.dropped)
         page.line(Text(f"Left out {count(number, 'column')}:", style="bold yellow"))
-        shown = chosen.left_out[:MOST_LEFT_OUT]
+        shown = table.dropped[:MOST_LEFT_OUT]
         width = min(24, max(cell_len(one.name) for one in shown))
         for one in shown:
-            told = one.reason + one.detail
+            told = one.told(as_option) + one.example
             lines = textwrap.wrap(told, max(WIDTH - width - 4, 20), break_on_hyphens=False)
             page.line(f"  {_fit(short(one.name, width), width)}  {lines[0]}")
             for line in lines[1:]:
                 page.line(f"  {'':{width}}  {line}")
         if number > len(shown):
             page.line(f"  and {number - len(shown)} more (--json names them all)")
-    if chosen.empty:
-        page.paragraph(f"Left out {rows_without_values(chosen)}.")
-    if chosen.excluded:
-        page.paragraph(f"Left out as asked: {_listed(chosen.excluded)}.")
+    if table.n_empty:
+        page.paragraph(f"Left out {rows_without_values(table)}.")
+    if table.excluded:
+        page.paragraph(f"Left out as asked: {_listed(table.excluded)}.")
 
 
-def rows_without_values(chosen: Chosen) -> str:
+def rows_without_values(table: Table) -> str:
     """How many rows were left out, and how many are analysed."""
     return (
-        f"{count(chosen.empty, 'row')} without any value in the columns analysed: "
-        f"{count(chosen.n_rows, 'row')} are analysed"
+        f"{count(table.n_empty, 'row')} without any value in the columns analysed: "
+        f"{count(table.n_rows, 'row')} are analysed"
     )
 
 
-def show_missing(page: Page, chosen: Chosen) -> None:
+def show_missing(page: Page, table: Table) -> None:
     """Print the number of missing values, if there are any."""
-    if chosen.n_missing:
-        worst = ", ".join(
-            f"{name} {n_missing}" for name, n_missing in most_missing(chosen.n_missing)
-        )
+    if table.n_missing:
+        most = sorted(table.n_missing.items(), key=lambda item: -item[1])[:3]
         page.paragraph(
-            f"{count(sum(chosen.n_missing.values()), 'missing value')} in {chosen.n_lacking} of "
-            f"{chosen.n_rows} rows: taken as missing at random, nothing is filled in or "
-            f"dropped. Most: {worst}."
+            f"{count(sum(table.n_missing.values()), 'missing value')} in {table.n_incomplete} of "
+            f"{table.n_rows} rows: taken as missing at random, nothing is filled in or "
+            f"dropped. Most: {', '.join(f'{name} {number}' for name, number in most)}."
         )
 
 

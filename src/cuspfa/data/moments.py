@@ -155,9 +155,9 @@ class Moments:
         >>> Moments.from_stream(rng.normal(size=(1000, 3)) for _ in range(5)).n
         5000
         """
-        from cuspfa.data.out_of_core.stream import as_stream, summed_up  # which need Moments
+        from cuspfa.data.out_of_core.load import summed_up  # which needs Moments
 
-        return summed_up(as_stream(data))
+        return summed_up(data)
 
     @classmethod
     def from_covariance(

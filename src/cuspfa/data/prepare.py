@@ -37,6 +37,7 @@ def prepare(
         loaded = load_data(view, scaling=scaling, flat_mean=flat_mean)
         names = loaded.names or names
         if loaded.prepared is not None:
+            check_width(loaded.prepared.source.p)
             return loaded.prepared._replace(names=names)
         data, note, n_empty = loaded.rows, loaded.note, loaded.empty
     table = check_table(data, names, allow_missing=True)

@@ -79,58 +79,61 @@ def column_names(data: Any) -> list[str] | None:
     return None if frame is None else text_names(frame_labels(frame))
 
 
-def check_columns(columns: Any, p: int, names: list[str] | None) -> Indices:
-    """Positions of columns given by name, position, slice or mask; each may be asked for once."""
+def check_columns(columns: Any, p: int, names: list[str] | None, label: str = "columns") -> Indices:
+    """Positions of columns given by name, position, slice or mask; each may be asked for once.
+
+    `label` is the name of the argument.
+    """
     if isinstance(columns, slice):
         try:
             return np.arange(p)[columns]
         except TypeError:
             raise InputError(
-                f"columns must be a slice of positions, not of names. Got {columns!r} instead."
+                f"{label} must be a slice of positions, not of names. Got {columns!r} instead."
             ) from None
-    given = _as_list(columns)
+    given = _as_list(columns, label)
     if given and all(isinstance(one, (bool, np.bool_)) for one in given):
         if len(given) != p:
-            raise InputError(f"columns must be a mask of length {p}. Got length {len(given)}.")
+            raise InputError(f"{label} must be a mask of length {p}. Got length {len(given)}.")
         return np.flatnonzero(given)
     if given and all(isinstance(one, str) for one in given):
-        positions = _positions_of_names(given, names)
+        positions = _positions_of_names(given, names, label)
     elif all(isinstance(one, Integral) and not isinstance(one, bool) for one in given):
         positions = np.array(given, dtype=np.intp)
         outside = (positions < -p) | (positions >= p)
         if outside.any():
             wrong = int(positions[outside][0])
-            raise InputError(f"columns must be between 0 and {p - 1}. Got {wrong} instead.")
+            raise InputError(f"{label} must be between 0 and {p - 1}. Got {wrong} instead.")
         positions = positions % p
     else:
         raise InputError(
-            "columns must be names, indices, a slice or a mask, and one kind alone. "
+            f"{label} must be names, indices, a slice or a mask, and one kind alone. "
             f"Got {reprlib.repr(columns)} instead."
         )
     if len(np.unique(positions)) < len(positions):
-        raise InputError("columns must not name a column twice.")
+        raise InputError(f"{label} must not name a column twice.")
     return np.asarray(positions)
 
 
-def _as_list(columns: Any) -> list[Any]:
+def _as_list(columns: Any, label: str) -> list[Any]:
     """What was given as a plain list; of lists NumPy would make [1, 'a'] all text."""
     if isinstance(columns, (str, Integral)):
         return [columns]
     given = np.asarray(columns, dtype=object if isinstance(columns, (list, tuple)) else None)
     if given.ndim == 0:
         raise InputError(
-            "columns must be a list of names or indices, a slice or a mask. "
+            f"{label} must be a list of names or indices, a slice or a mask. "
             f"Got {reprlib.repr(columns)} instead."
         )
     if given.ndim > 1:
-        raise InputError(f"columns must be one list. Got an array of {given.ndim} dimensions.")
+        raise InputError(f"{label} must be one list. Got an array of {given.ndim} dimensions.")
     return list(given.tolist())
 
 
-def _positions_of_names(given: list[str], names: list[str] | None) -> Indices:
+def _positions_of_names(given: list[str], names: list[str] | None, label: str) -> Indices:
     if names is None:
         raise InputError(
-            "columns must be indices, counted from 0: the fitted data had no column names, or "
+            f"{label} must be indices, counted from 0: the fitted data had no column names, or "
             "names that are not text, which are not kept."
         )
     places: dict[str, list[int]] = {}
@@ -138,10 +141,10 @@ def _positions_of_names(given: list[str], names: list[str] | None) -> Indices:
         places.setdefault(name, []).append(index)
     for name in given:
         if name not in places:
-            raise InputError(f"columns must be among the fitted ones. Got {name!r} instead.")
+            raise InputError(f"{label} must be among the fitted ones. Got {name!r} instead.")
         if len(places[name]) > 1:
             raise InputError(
-                f"columns must say which one is meant: {len(places[name])} are called {name!r}. "
+                f"{label} must say which one is meant: {len(places[name])} are called {name!r}. "
                 "Use indices."
             )
     return np.array([places[name][0] for name in given], dtype=np.intp)

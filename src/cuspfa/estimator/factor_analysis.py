@@ -303,12 +303,13 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame (n, p), path, iterator, RowStream or Dask collection
+        X : array, sparse matrix, data frame (n, p), path, Table, iterator, RowStream or Dask
             Numeric data, rows are observations. NaN, null or masked values of dense data are
             missing: they are neither filled nor dropped, and taken as missing at random; a row
             without any value is left out, with a warning. Infinity is an error. Files and
             folders (Parquet, Feather, CSV, TSV, npy, Zarr, h5ad) and iterators are read block by
-            block, with memory for a block and p×p numbers; `RowStream` has the settings.
+            block, with memory for a block and p×p numbers; `RowStream` has the settings. Text, ID
+            and constant columns of files are dropped, with a warning; `read_table` shows them.
             `dask.array` and `dask.dataframe` are summed up, or held, where they are.
         y : ignored
             For scikit-learn's pipelines.

@@ -17,7 +17,7 @@ from cuspfa._utils.warn import warn
 from cuspfa.data.names import check_same_names, check_same_width
 from cuspfa.data.out_of_core.readers import names_columns
 from cuspfa.data.out_of_core.stream import RowStream
-from cuspfa.data.tables.text_format import made_up_names, not_a_formula
+from cuspfa.data.tables.column_names import made_up_names, not_a_formula
 from cuspfa.errors import InputError
 from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
 from cuspfa.io.atomic import as_path, check_not_read, check_writable, replacing
@@ -93,8 +93,9 @@ def write_blocks(model: CuspFactorAnalysis, what: What, X: Any, path: Any) -> Wr
     }[what]
     if not names:
         raise InputError("the model has no factors, so there are no scores.")
-    if stream.reader.remark is not None:
-        warn(stream.reader.remark)
+    doubts = [note.told() for note in stream.reader.notes if note.is_doubt]
+    if doubts:
+        warn(" ".join(doubts))
     call, counts = getattr(model, what), np.zeros(3, dtype=int)
     with replacing(target) as temporary, _writer(temporary, target.suffix, names) as write:
         for block in stream.blocks(allow_missing=True):

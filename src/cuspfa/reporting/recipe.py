@@ -31,11 +31,6 @@ def _data(data: DataProvenance | None) -> tuple[list[str], list[str], str]:
         if data.options.columns or data.options.exclude:
             lines.append(f"X = X[{list(data.names)!r}]")
         return ["datasets"], lines, "X"
-    if data.by_blocks:
-        arguments = [repr(data.source), f"columns={list(data.names)!r}"]
-        if data.options.memory_limit is not None:
-            arguments.append(f"memory_limit={data.options.memory_limit!r}")
-        return ["RowStream"], [f"X = RowStream({', '.join(arguments)})"], "X"
     if data.options == ReadOptions():
         return [], [], repr(data.source)
     arguments = [repr(data.source), *_reading(data)]
@@ -52,6 +47,7 @@ def _reading(data: DataProvenance) -> list[str]:
         "missing": list(options.missing) or None,
         "header": options.header,
         "decimal": options.decimal,
+        "memory_limit": options.memory_limit,
     }
     return [f"{name}={value!r}" for name, value in given.items() if value is not None]
 

@@ -21,7 +21,7 @@ def frame() -> Any:
     return pd.DataFrame(datasets.simulate(400, 30, 4, random_state=0).X, columns=NAMES)
 
 
-ADVICE = r"looks like a correlation matrix of 30 variables.*Moments.from_correlation\(X, n=...\)"
+ADVICE = r"looks like a correlation matrix of 30 variables.*Moments.from_correlation\(\w+, n=...\)"
 
 
 @pytest.mark.parametrize("decimals", [16, 3, 2])

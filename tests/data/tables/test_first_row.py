@@ -10,7 +10,7 @@ import pytest
 
 from cuspfa import CuspFactorAnalysis, RowStream, datasets, predict_to_file
 from cuspfa.cli.app import run
-from cuspfa.data.tables.reader import read_table
+from cuspfa.data.tables.reader import read_file
 from cuspfa.errors import CuspWarning
 
 BELOW = ["1.5,2.5,0.5", "2.5,NA,1.5", "3.5,4.5,.", "0.5,1.5,2.5"]
@@ -39,7 +39,7 @@ def lines(kind: str) -> tuple[list[str], list[str], int]:
 def test_the_program_in_memory(kind: str, tmp_path: Path) -> None:
     text, names, n = lines(kind)
     (tmp_path / "t.csv").write_text("\n".join(text) + "\n", encoding="utf-8")
-    table = read_table(str(tmp_path / "t.csv"))
+    table = read_file(str(tmp_path / "t.csv"))
     assert (table.names, table.n_rows) == (names, n)
 
 
@@ -76,9 +76,9 @@ def test_what_pandas_writes_is_a_header(tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas")
     X = datasets.simulate(50, 5, 1, random_state=0).X
     pandas.DataFrame(X).to_csv(tmp_path / "t.csv")
-    table = read_table(str(tmp_path / "t.csv"))
+    table = read_file(str(tmp_path / "t.csv"))
     assert (table.names, table.n_rows) == (["column1", *"01234"], 50)
-    assert RowStream(tmp_path / "t.csv").names == ["", *"01234"]
+    assert RowStream(tmp_path / "t.csv").names == ["column1", *"01234"]
 
 
 @pytest.fixture

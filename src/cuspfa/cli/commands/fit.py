@@ -8,7 +8,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,30 +22,33 @@ from cuspfa._utils.fit_warning import (
 )
 from cuspfa._utils.fit_warning_text import terminal_text
 from cuspfa._utils.warn import silent
-from cuspfa.cli.block_input import Large, after_fit, is_large, plan_large, read_large
 from cuspfa.cli.commands.report import check_report
 from cuspfa.cli.console import Terminal
 from cuspfa.cli.loadings import check_loadings, write_loadings
 from cuspfa.cli.outputs import check_file, check_not_the_input
 from cuspfa.cli.progress import progress
 from cuspfa.cli.provenance import command_of, data_provenance
+from cuspfa.cli.reading import after_fit, as_option, parse_columns
 from cuspfa.cli.terminal import (
     Page,
     rows_without_values,
+    show_doubts,
     show_fit_info,
     show_left_out,
     show_loadings,
-    show_loud,
     show_missing,
     show_reading,
     show_summary,
     show_warnings,
 )
-from cuspfa.data.out_of_core.stream import RowStream
-from cuspfa.data.screening.columns import Chosen, choose, parse_columns
+from cuspfa.data.out_of_core.block import Choice
+from cuspfa.data.out_of_core.stream import Plan, RowStream
 from cuspfa.data.screening.missing_codes import SHOWN, find_codes
 from cuspfa.data.tables.cells import clean, column_of_numbers
-from cuspfa.data.tables.reader import USUAL, Reading, Table, find_column, read_table
+from cuspfa.data.tables.column_names import find_column
+from cuspfa.data.tables.dialect import Reading
+from cuspfa.data.tables.read_table import Table, load_table, screened
+from cuspfa.data.tables.reader import FileTable
 from cuspfa.errors import InputError
 from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
 from cuspfa.estimator.fit_warnings import cost_of_incomplete
@@ -75,7 +78,7 @@ class Request:
     seed: int
     as_json: bool
     quiet: bool
-    how: Reading = USUAL
+    how: Reading = field(default_factory=lambda: Reading(spell=as_option))
     statistics: bool = True
     """Are statistics of the data saved with the fit?"""
     loadings: Path | None = None
@@ -105,52 +108,43 @@ def fit(request: Request) -> None:
     check_apart(outputs)
     # The report is standard output's, unless JSON is; what is loud is heard in any case.
     page = Page(Terminal(stderr=request.as_json or request.quiet))
-    large = _read_large(request, page)
-    if large is not None:
-        table, chosen = large.table, large.chosen
-        show_loud(page, table)
+    table = _example(request) if request.data is None else _read(request, page)
+    by_blocks, on_disk = table.kind == "by blocks", isinstance(table.data, RowStream)
+    if request.quiet or by_blocks:
+        show_doubts(page, table.notes)
     else:
-        table = _example(request) if request.data is None else _read(request)
-        if request.quiet:
-            show_loud(page, table)
-        else:
-            show_reading(page, table)
-        chosen = choose(table, request.columns, request.exclude)
-    _check_factors(request, len(chosen.names))
-    show_left_out(page, chosen)
-    if large is None:
-        show_missing(page, chosen)
-    cost = cost_of_incomplete(
-        len(chosen.rows), chosen.n_lacking, len(chosen.names), request.factors
-    )
-    if cost is not None and chosen.n_missing:
+        show_reading(page, table)
+    _check_factors(request, len(table.names))
+    show_left_out(page, table)
+    show_missing(page, table)
+    cost = cost_of_incomplete(table.n_rows, table.n_incomplete, len(table.names), request.factors)
+    if cost is not None and table.n_missing:
         page.paragraph(terminal_text(cost))
-    found_codes = find_codes(chosen.names, chosen.rows if large is None else large.sample)[:SHOWN]
-    codes = [one.warning(by_blocks=large is not None) for one in found_codes]
-    mapped = large is not None and isinstance(large.data, RowStream)
+    sampled = by_blocks and table.sample is not table.data
+    codes = [
+        one.warning(by_blocks=sampled) for one in find_codes(table.names, table.sample)[:SHOWN]
+    ]
     origin = Origin(
-        data_provenance(request, table, chosen, by_blocks=large is not None, counted=not mapped),
+        data_provenance(request, table, by_blocks=by_blocks, counted=not on_disk),
         command_of(request),
         # No cell of the data goes into a file.
         tuple(replace(one, value=None) for one in codes),
     )
     with warnings.catch_warnings(record=True) as caught, progress(request.quiet) as bar:
         warnings.simplefilter("always")
-        data = chosen.rows if large is None else large.data
         with silent():  # the posterior has the fit's warnings
-            model, seconds = _fitted(request, data, chosen.names, bar.on_iteration, origin)
+            model, seconds = _fitted(request, table, bar.on_iteration, origin)
         posterior = model.posterior_
-        if large is not None:
-            large = after_fit(large, posterior)
-            table, chosen = large.table, large.chosen
+        if on_disk:
+            table = after_fit(table, posterior)
         bar.say("draws from the posterior, for intervals")
         draws = summary_draws(posterior)
         bar.say("measures of fit and other rules for the number of factors")
         found = as_dict(posterior, draws) if request.as_json else summarise(posterior, draws)
-    if large is not None:
-        if isinstance(large.data, RowStream) and chosen.empty:
-            page.paragraph(f"Left out {rows_without_values(chosen)}.")
-        show_missing(page, chosen)
+    if on_disk:
+        if table.n_empty:
+            page.paragraph(f"Left out {rows_without_values(table)}.")
+        show_missing(page, table)
     assert posterior.provenance is not None
     engine = posterior.provenance.settings.engine
     # Rows without any value have a line of their own, and so have notes of the reader.
@@ -169,7 +163,7 @@ def fit(request: Request) -> None:
             bar.say("writing the report")
             posterior.report(request.report, title=_title(table), draws=draws)
     if isinstance(found, dict):
-        found |= _circumstances(request, table, chosen, model)
+        found |= _circumstances(request, table, model)
         found["warnings"] = [_as_json(one, engine) for one in told]
         found["warnings"] += [{"code": "other", "message": one} for one in others]
         found["seconds"] = {"fit": seconds, "total": time.perf_counter() - began}
@@ -238,16 +232,33 @@ def _check_factors(request: Request, columns: int) -> None:
         )
 
 
-def _read(request: Request) -> Table:
+def _choose(request: Request, names: list[str]) -> Choice:
+    """Columns by their names or numbers; what is wrong is told before the cells are read."""
+    asked = parse_columns("--columns", request.columns, names)
+    unwanted = parse_columns("--exclude", request.exclude, names)
+    _check_factors(request, len(names))
+    chosen = asked if request.columns else range(len(names))
+    return Choice(chosen, unwanted, asked=bool(request.columns))
+
+
+def _read(request: Request, page: Page) -> Table:
     assert request.data is not None
 
-    def check(names: list[str]) -> None:
-        """What is wrong is told before the cells are read."""
-        parse_columns("--columns", request.columns, names)
-        parse_columns("--exclude", request.exclude, names)
-        _check_factors(request, len(names))
+    def on_plan(plan: Plan) -> None:
+        _check_factors(request, plan.n_columns)
+        if not request.quiet:
+            page.paragraph(f"Reading {request.data} by blocks: {plan} of memory.")
 
-    return read_table(request.data, id_column=request.id_column, how=request.how, check=check)
+    with progress(request.quiet) as bar:
+        return load_table(
+            request.data,
+            lambda names: _choose(request, names),
+            id_column=request.id_column,
+            how=request.how,
+            memory_limit=request.memory_limit,
+            progress=bar.on_rows,
+            on_plan=on_plan,
+        )
 
 
 def _example(request: Request) -> Table:
@@ -259,39 +270,13 @@ def _example(request: Request) -> Table:
     position = None
     if request.id_column is not None:
         position = find_column("--id", request.id_column, names)
-    n_rows = len(bunch.data)
-    return Table("example bfi", "25 personality items", columns, n_rows, id_position=position)
-
-
-def _read_large(request: Request, page: Page) -> Large | None:
-    """By blocks, if the file is too large to be read as a whole; what that takes is said first."""
-    if not is_large(request.data, request.memory_limit):
-        return None
-    assert request.data is not None
-    if request.how != USUAL:
-        raise InputError(
-            f"{request.data} is read by blocks, in which --missing, --header and --decimal are not "
-            "known. Save it as Parquet first, or leave out --memory-limit if it fits into memory."
-        )
-    with progress(request.quiet) as bar:
-        stream, table, chosen, plan = plan_large(
-            request.data,
-            request.memory_limit,
-            request.columns,
-            request.exclude,
-            request.id_column,
-            bar.on_rows,
-        )
-        _check_factors(request, len(chosen.names))
-        if not request.quiet:
-            page.paragraph(f"Reading {request.data} by blocks: {plan} of memory.")
-        return read_large(stream, table, chosen, asked=bool(request.columns))
+    file = FileTable("example bfi", "25 personality items", columns, len(bunch.data), [], position)
+    return screened(file, lambda names: _choose(request, names), request.how)
 
 
 def _fitted(
     request: Request,
-    data: Any,
-    names: list[str],
+    table: Table,
     callback: Callable[[Any], None] | None,
     origin: Origin,
 ) -> tuple[CuspFactorAnalysis, float]:
@@ -304,7 +289,7 @@ def _fitted(
         random_state=request.seed,
     )
     began = time.perf_counter()
-    model._fit(data, names, origin)
+    model._fit(table, table.names, origin)
     return model, time.perf_counter() - began
 
 
@@ -327,7 +312,6 @@ def _as_json(warning: FitWarning, engine: EngineSettings) -> dict[str, Any]:
 def _circumstances(
     request: Request,
     table: Table,
-    chosen: Chosen,
     model: CuspFactorAnalysis,
 ) -> dict[str, Any]:
     """What a reader of the JSON wants to know besides the result."""
@@ -335,20 +319,20 @@ def _circumstances(
         "read": {
             "source": table.source,
             "kind": table.kind,
-            "n_rows": table.n_rows,
-            "n_columns": len(table.columns),
-            "n_missing": table.n_missing,
-            "notes": table.notes,
+            "n_rows": table.n_rows_read,
+            "n_columns": table.n_columns_read,
+            "n_missing": table.n_missing_read,
+            "notes": [note.told(as_option) for note in table.notes],
         },
         "left_out": {
-            "columns": [{"name": one.name, "reason": one.reason} for one in chosen.left_out],
-            "excluded": chosen.excluded,
-            "rows": chosen.empty,
+            "columns": [{"name": one.name, "reason": one.told(as_option)} for one in table.dropped],
+            "excluded": table.excluded,
+            "rows": table.n_empty,
         },
         "missing": {
-            "n": sum(chosen.n_missing.values()),
-            "n_rows": chosen.n_lacking,
-            "by_column": chosen.n_missing,
+            "n": sum(table.n_missing.values()),
+            "n_rows": table.n_incomplete,
+            "by_column": table.n_missing,
         },
         "settings": {
             "method": request.method,

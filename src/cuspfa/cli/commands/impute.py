@@ -6,14 +6,15 @@ from pathlib import Path
 
 import numpy as np
 
-from cuspfa.cli.block_input import is_large
 from cuspfa.cli.block_output import write_by_blocks
 from cuspfa.cli.commands.scores import check_output, matched, model_of, show_codes, write_values
 from cuspfa.cli.console import Terminal
 from cuspfa.cli.saved_fits import load_fit
-from cuspfa.cli.terminal import Page, count, show_loud
-from cuspfa.data.tables.reader import USUAL, Reading, read_table
-from cuspfa.data.tables.text_format import made_up_names
+from cuspfa.cli.terminal import Page, count, show_doubts
+from cuspfa.data.tables.column_names import made_up_names
+from cuspfa.data.tables.dialect import Reading
+from cuspfa.data.tables.read_table import reads_by_blocks
+from cuspfa.data.tables.reader import read_file
 from cuspfa.errors import InputError
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.variational import VariationalPosterior
@@ -30,7 +31,7 @@ def write_imputed(
     draws: int | None,
     std: bool,
     seed: int,
-    how: Reading = USUAL,
+    how: Reading,
 ) -> None:
     """The fit's columns of a table with their missing values filled."""
     check_output(output, fit, data)
@@ -41,10 +42,10 @@ def write_imputed(
     if seed < 0:
         raise InputError(f"--seed must be a whole number not below 0. Got {seed} instead.")
     posterior = load_fit(fit)
-    if is_large(data, None):
+    if reads_by_blocks(data, None, how):
         write_by_blocks(posterior, "impute", data, output, how, id=id_column, draws=draws, std=std)
         return
-    table = read_table(data, id_column=id_column, how=how)
+    table = read_file(data, id_column=id_column, how=how)
     rows = matched(posterior, table)
     names = posterior.names or made_up_names(rows.shape[1])
     model = model_of(posterior)
@@ -57,7 +58,7 @@ def write_imputed(
     else:
         write_values(names, [model.impute(rows)], table, output)
     page = Page(Terminal(stderr=True))
-    show_loud(page, table)
+    show_doubts(page, table.notes)
     show_codes(page, posterior, rows)
     n_missing = int(np.isnan(rows).sum())
     lacking = int(np.isnan(rows).any(axis=1).sum())

@@ -17,16 +17,18 @@ import numpy as np
 from cuspfa._typing import Array
 from cuspfa._utils.fit_warning_text import terminal_text
 from cuspfa._utils.optional import needed
-from cuspfa.cli.block_input import is_large
 from cuspfa.cli.block_output import write_by_blocks
 from cuspfa.cli.console import Terminal
 from cuspfa.cli.outputs import check_not_the_input, write_text
+from cuspfa.cli.reading import as_option
 from cuspfa.cli.saved_fits import load_fit
-from cuspfa.cli.terminal import Page, count, show_loud, show_warnings
+from cuspfa.cli.terminal import Page, count, show_doubts, show_warnings
 from cuspfa.data.screening.missing_codes import SHOWN, find_codes
 from cuspfa.data.tables.cells import check_finite, clean
-from cuspfa.data.tables.reader import USUAL, Reading, Table, read_table
-from cuspfa.data.tables.text_format import made_up_names, not_a_formula
+from cuspfa.data.tables.column_names import made_up_names, not_a_formula
+from cuspfa.data.tables.dialect import Reading
+from cuspfa.data.tables.read_table import reads_by_blocks
+from cuspfa.data.tables.reader import FileTable, read_file
 from cuspfa.errors import DataError, InputError
 from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
 from cuspfa.io.atomic import check_writable, replacing
@@ -43,23 +45,23 @@ def write_scores(
     *,
     output: Path | None,
     id_column: str | None,
-    how: Reading = USUAL,
+    how: Reading,
 ) -> None:
     """Scores of the rows of a table under a saved fit."""
     check_output(output, fit, data)
     posterior = load_fit(fit)
     if not posterior.n_active:
         raise InputError(f"{str(fit)!r} holds a fit of no factors, so there are no scores.")
-    if is_large(data, None):
+    if reads_by_blocks(data, None, how):
         write_by_blocks(posterior, "transform", data, output, how, id=id_column)
         return
-    table = read_table(data, id_column=id_column, how=how)
+    table = read_file(data, id_column=id_column, how=how)
     rows = matched(posterior, table)
     n_missing, scores = np.isnan(rows), model_of(posterior).transform(rows)
     names = [f"factor{h}" for h in range(1, scores.shape[1] + 1)]
     write_values(names, [scores], table, output)
     page = Page(Terminal(stderr=True))
-    show_loud(page, table)
+    show_doubts(page, table.notes)
     show_codes(page, posterior, rows)
     lacking, empty = int(n_missing.any(axis=1).sum()), int(n_missing.all(axis=1).sum())
     if lacking:
@@ -98,7 +100,7 @@ def check_output(output: Path | None, fit: Path, data: str) -> None:
 def write_values(
     names: Sequence[str],
     tables: Iterable[Array],
-    table: Table,
+    table: FileTable,
     output: Path | None,
     *,
     numbered: bool = False,
@@ -138,7 +140,7 @@ def model_of(posterior: Posterior) -> CuspFactorAnalysis:
     return CuspFactorAnalysis.from_posterior(replace(posterior, names=None))
 
 
-def matched(posterior: Posterior, table: Table) -> Array:
+def matched(posterior: Posterior, table: FileTable) -> Array:
     """The fit's columns from a table, in the order of the fit, NaN where a value is missing."""
     if posterior.names is None:
         return _by_position(posterior, table)
@@ -155,7 +157,7 @@ def matched(posterior: Posterior, table: Table) -> Array:
     return _numbers(table, [places[name] for name in wanted])
 
 
-def _by_position(posterior: Posterior, table: Table) -> Array:
+def _by_position(posterior: Posterior, table: FileTable) -> Array:
     p = len(posterior.noise_variance)
     chosen = [j for j in range(len(table.columns)) if j != table.id_position]
     if len(chosen) != p:
@@ -166,25 +168,26 @@ def _by_position(posterior: Posterior, table: Table) -> Array:
     return _numbers(table, chosen)
 
 
-def _numbers(table: Table, places: list[int]) -> Array:
+def _numbers(table: FileTable, places: list[int]) -> Array:
     columns = []
     for j in places:
         column = table.columns[j]
-        check_finite(column, table.source)
+        check_finite(column, table.source, as_option)
         if column.numbers is not None:
             columns.append(column.numbers)
         elif column.n_missing == column.n_rows:
             columns.append(np.full(column.n_rows, np.nan))
         else:
-            example = f", such as {column.example}" if column.example else ""
+            assert column.dropped is not None
             raise DataError(
-                f"{table.source}: column {column.name!r} must be numbers: {column.why}{example}"
+                f"{table.source}: column {column.name!r} must be numbers: "
+                f"{column.dropped.reason}{column.dropped.example}"
             )
     return np.column_stack(columns)
 
 
 def _as_text(
-    names: Sequence[str], tables: Iterable[Array], table: Table, separator: str, numbered: bool
+    names: Sequence[str], tables: Iterable[Array], table: FileTable, separator: str, numbered: bool
 ) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, delimiter=separator, lineterminator="\n")
@@ -199,7 +202,7 @@ def _as_text(
 
 
 def _write_parquet(
-    names: Sequence[str], tables: Array, table: Table, output: Path, numbered: bool
+    names: Sequence[str], tables: Array, table: FileTable, output: Path, numbered: bool
 ) -> None:
     parquet = needed("pyarrow.parquet", "Writing Parquet", "files")
     pyarrow = needed("pyarrow", "Writing Parquet", "files")
@@ -221,6 +224,6 @@ def _typed(ids: list[str]) -> list[Any]:
     return [one or None for one in ids]
 
 
-def _heads(table: Table, numbered: bool) -> list[str]:
+def _heads(table: FileTable, numbered: bool) -> list[str]:
     own = [] if table.id_position is None else [table.names[table.id_position]]
     return [*(["draw"] if numbered else []), *own]

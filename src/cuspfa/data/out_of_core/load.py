@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cuspfa._typing import Array
+from cuspfa._utils.fit_warning import FitWarning, NearConstant
+from cuspfa._utils.fit_warning_text import python_text
+from cuspfa._utils.warn import warn
 from cuspfa.data.complete import Prepared, column_scale, counted_rows, prepare_moments
 from cuspfa.data.moments import Moments
 from cuspfa.data.names import column_label
@@ -19,19 +23,19 @@ from cuspfa.data.out_of_core.dask_ import (
 )
 from cuspfa.data.out_of_core.dask_ import moments_of as dask_moments
 from cuspfa.data.out_of_core.mapped import Mapped, MappedMatrix
-from cuspfa.data.out_of_core.memory import in_words
-from cuspfa.data.out_of_core.readers import Slices, is_out_of_core
+from cuspfa.data.out_of_core.readers import Slices, as_they_are, is_out_of_core
+from cuspfa.data.out_of_core.screened import check_incomplete, read_screened
 from cuspfa.data.out_of_core.stream import (
     MissingValuesError,
     RowStream,
     as_stream,
     check_block,
-    read,
     reading_warnings,
 )
 from cuspfa.data.protocols import CompleteMatrix, CompleteSource
-from cuspfa.data.screening.matrix_input import LARGEST, FirstRows, refuse_matrix
-from cuspfa.data.screening.near_constant import NearConstantColumns
+from cuspfa.data.screening.matrix_input import LARGEST, refuse_matrix
+from cuspfa.data.tables.notes import DroppedColumn, told_dropped
+from cuspfa.data.tables.read_table import Table
 from cuspfa.data.validate import is_dask
 from cuspfa.errors import DataError
 
@@ -48,49 +52,89 @@ class Loaded(NamedTuple):
     """Rows without any value that were dropped, of rows in memory."""
 
 
-def find_out_of_core(data: Any) -> RowStream | DaskRows | None:
-    """A view of data that are not in memory; None for those that are."""
-    if isinstance(data, RowStream) or is_out_of_core(data):
+def find_out_of_core(data: Any) -> RowStream | DaskRows | Table | None:
+    """A view of data that are not in memory, or of a table; None for other data in memory."""
+    if isinstance(data, (RowStream, Table)):
+        return data
+    if is_out_of_core(data):
         return as_stream(data)
     return DaskRows(data) if is_dask(data) else None
 
 
-def load_data(view: RowStream | DaskRows, *, scaling: str, flat_mean: bool) -> Loaded:
+def load_data(view: RowStream | DaskRows | Table, *, scaling: str, flat_mean: bool) -> Loaded:
     """Read them as their shape and the memory allow."""
-    found: Moments | Mapped | OnWorkers | Array
-    note = view.reader.remark if isinstance(view, RowStream) else None
-    watched = _Watched(NearConstantColumns(), FirstRows(view.n_columns))
-    try:
-        found = read(view, watched) if isinstance(view, RowStream) else _compute(view)
-    except MissingValuesError as error:
-        if isinstance(view, DaskRows) and view.leave_out_empty():
-            return load_data(view, scaling=scaling, flat_mean=flat_mean)
-        found = incomplete_rows(view, error)
-    if isinstance(found, np.ndarray):
-        return Loaded(None, found, view.names, note, view.empty_rows)
+    if isinstance(view, Table):
+        return _load_table(view, scaling, flat_mean)
+    if isinstance(view, DaskRows):
+        return _load_dask(view, scaling, flat_mean)
+    found = read_screened(view)
+    notes = _told(view, found.dropped)
+    if isinstance(found.data, np.ndarray):
+        return Loaded(None, found.data, found.names, notes, found.n_empty)
+    prepared = _prepared(found.data, found.names, scaling, flat_mean)
+    told = reading_warnings(notes, found.n_empty, prepared.n)
+    return _ready(prepared, found.names, told, found.near_constant)
+
+
+def _ready(
+    prepared: Prepared,
+    names: list[str] | None,
+    told: tuple[FitWarning, ...],
+    near_constant: NearConstant | None,
+) -> Loaded:
+    told = told if near_constant is None else (*told, near_constant)
+    return Loaded(prepared._replace(names=names, warnings=told), None, names)
+
+
+def _told(stream: RowStream, dropped: Sequence[DroppedColumn]) -> str | None:
+    """Doubts and dropped columns, in words."""
+    notes = (note.told() for note in stream.reader.notes if note.is_doubt)
+    return " ".join(filter(None, (*notes, told_dropped(dropped)))) or None
+
+
+def _prepared(
+    found: Moments | Mapped | OnWorkers, names: list[str] | None, scaling: str, flat_mean: bool
+) -> Prepared:
     if isinstance(found, Moments):
         found.check_usable()
-        prepared = prepare_moments(found, scaling=scaling, flat_mean=flat_mean)
-    else:
-        prepared = _prepare_wide(found, view.names, scaling, flat_mean)
-    if watched.first.square is not None:
-        refuse_matrix(watched.first.square)
-    told = reading_warnings(note, view.empty_rows, prepared.n)
-    near_constant = watched.rare.warning(view.names)
-    told = told if near_constant is None else (*told, near_constant)
-    prepared = prepared._replace(names=view.names, warnings=told)
-    return Loaded(prepared, None, view.names)
+        return prepare_moments(found, scaling=scaling, flat_mean=flat_mean)
+    return _prepare_wide(found, names, scaling, flat_mean)
 
 
-class _Watched(NamedTuple):
-    """What a fit wants to know of rows beside their sums."""
+def _load_table(table: Table, scaling: str, flat_mean: bool) -> Loaded:
+    if isinstance(table.data, RowStream):
+        return load_data(table.data, scaling=scaling, flat_mean=flat_mean)
+    if isinstance(table.data, Moments):
+        prepared = _prepared(table.data, table.names, scaling, flat_mean)
+        return _ready(prepared, table.names, (), table.near_constant)
+    return Loaded(None, table.data, table.names)
 
-    rare: NearConstantColumns
-    first: FirstRows
 
-    def add(self, block: Any) -> None:
-        self.rare.add(block)
-        self.first.add(block)
+def _load_dask(rows: DaskRows, scaling: str, flat_mean: bool) -> Loaded:
+    try:
+        found = _compute(rows)
+    except MissingValuesError as error:
+        if rows.leave_out_empty():
+            return _load_dask(rows, scaling, flat_mean)
+        if rows.n_rows is None:
+            rows.array = rows.array.compute_chunk_sizes()
+        check_incomplete(int(rows.array.shape[0]), rows.n_columns, rows.allowed, error)
+        found = np.asarray(rows.array.compute())
+    if isinstance(found, np.ndarray):
+        return Loaded(None, found, rows.names, None, rows.empty_rows)
+    prepared = _prepared(found, rows.names, scaling, flat_mean)
+    return _ready(prepared, rows.names, reading_warnings(None, rows.empty_rows, prepared.n), None)
+
+
+def summed_up(data: Any) -> Moments:
+    """Sums of a stream, with a warning of what was dropped."""
+    stream = as_stream(data)
+    found = read_screened(stream, sums=True)
+    assert isinstance(found.data, Moments)
+    told = reading_warnings(_told(stream, found.dropped), found.n_empty, found.data.n)
+    if told:
+        warn(" ".join(map(python_text, told)))
+    return found.data
 
 
 def _compute(rows: DaskRows) -> Moments | Mapped | OnWorkers | Array:
@@ -104,41 +148,9 @@ def _compute(rows: DaskRows) -> Moments | Mapped | OnWorkers | Array:
         return columns_on_workers(rows, client)
     if rows.allowed is None or 16 * n * p <= rows.allowed:
         return np.asarray(rows.array.compute())
-    return Mapped.of(Slices([("dask.array", rows.array)], None, None), rows.names, check_block)
-
-
-INCOMPLETE_HELD = 5
-"""Copies of the rows that the engine for missing values holds."""
-
-
-def incomplete_rows(view: RowStream | DaskRows, error: MissingValuesError) -> Array:
-    """All rows: what is missing differs from row to row, so that no sums tell of it."""
-    if isinstance(view, DaskRows):
-        if view.n_rows is None:
-            view.array = view.array.compute_chunk_sizes()
-        _check_incomplete(view, int(view.array.shape[0]), error)
-        return np.asarray(view.array.compute())
-    if not view.reader.again:
-        raise MissingValuesError(
-            f"{error} A fit to incomplete data needs all rows, and an iterator gives them once: "
-            "pass a path, or an array."
-        ) from error
-    held: list[Array] = []
-    rows = view.n_rows or 0
-    for block in view.blocks(allow_missing=True):
-        held.append(np.asarray(block.rows))
-        rows = max(rows, sum(map(len, held)))
-        _check_incomplete(view, rows, error)
-    return np.concatenate(held)
-
-
-def _check_incomplete(view: RowStream | DaskRows, rows: int, error: MissingValuesError) -> None:
-    needed = INCOMPLETE_HELD * 8 * rows * view.n_columns
-    if view.allowed is not None and needed > view.allowed:
-        raise MissingValuesError(
-            f"{error} A fit to incomplete data needs all rows in memory: {in_words(needed)} or "
-            f"more, and {in_words(view.allowed)} may be taken (memory_limit)."
-        ) from error
+    return Mapped.of(
+        Slices([("dask.array", rows.array)], None, as_they_are), rows.names, check_block
+    )
 
 
 def _prepare_wide(

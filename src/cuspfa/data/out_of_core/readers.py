@@ -18,46 +18,80 @@ from scipy.sparse import issparse
 from cuspfa._utils.arguments import must_be
 from cuspfa._utils.optional import needed
 from cuspfa.data.frames import as_frame
-from cuspfa.data.out_of_core.block import Block, Reader, as_kind
+from cuspfa.data.out_of_core.block import Block, Choice, Choose, Reader, all_columns, as_kind
 from cuspfa.data.tables.arrow import SUFFIXES as ARROW_SUFFIXES
-from cuspfa.data.tables.arrow import ArrowFiles, column_types
-from cuspfa.data.validate import check_columns, check_rows, unmasked, unmasked_blocks
+from cuspfa.data.tables.arrow import ArrowFiles
+from cuspfa.data.tables.column_names import made_up_names
+from cuspfa.data.tables.dialect import USUAL, Reading
+from cuspfa.data.tables.notes import DroppedColumn, Note
+from cuspfa.data.validate import check_rows, unmasked, unmasked_blocks
 from cuspfa.errors import DataError, InputError
 
 SUFFIXES = (*ARROW_SUFFIXES, ".npy", ".zarr", ".h5ad")
 
 
-def open_reader(data: Any, columns: Any = None) -> Reader:
-    """A reader of a path, a folder, a list of paths, arrays on disk, or an iterator of batches."""
+def open_reader(data: Any, choose: Choose | None = None, how: Reading = USUAL) -> Reader:
+    """A reader of a path, a folder, a list of paths, arrays on disk, or an iterator of batches.
+
+    Columns of files are screened if none are chosen; those of other data are read as they are.
+    """
     if isinstance(data, (str, os.PathLike)):
-        return _of_paths(_files(Path(data)), columns)
+        return _of_paths(_files(Path(data)), choose or all_columns, how)
     if isinstance(data, (list, tuple)):
         if not data or not all(isinstance(one, (str, os.PathLike)) for one in data):
             raise must_be("data", "paths, where it is a list", type(data[0] if data else data))
-        return _of_paths([file for one in data for file in _files(Path(one))], columns)
+        files = [file for one in data for file in _files(Path(one))]
+        return _of_paths(files, choose or all_columns, how)
+    choose = choose or as_they_are
     if getattr(data, "isbacked", False):
         names = [str(name) for name in data.var_names]
-        return Slices([(str(data.filename), data.X)], names, columns)
+        return Slices([(str(data.filename), data.X)], names, choose)
     if as_frame(data) is not None:
         table = check_rows(data, allow_missing=True)
-        return Slices([(type(data).__name__, table.rows)], table.names, columns)
+        return Slices([(type(data).__name__, table.rows)], table.names, choose)
     if hasattr(data, "shape") and hasattr(data, "__getitem__"):
-        return Slices([(_where(data), unmasked_blocks(data))], None, columns)
+        return Slices([(_where(data), unmasked_blocks(data))], None, choose)
     if isinstance(data, Iterable):
-        return Given(data, columns)
+        return Given(data, choose)
     raise must_be(
         "data", "a path, a folder, an array on disk or an iterator of batches", type(data).__name__
     )
 
 
-class Slices:
+def as_they_are(names: list[str]) -> Choice:
+    """All columns, none of which is screened."""
+    return Choice(range(len(names)), insists=True)
+
+
+class _Plain:
+    """Rows of numbers, of which there is nothing to say."""
+
+    coded = 0
+
+    def __init__(self, width: int, names: list[str] | None, choose: Choose) -> None:
+        self.all_names = names or made_up_names(width)
+        self.choice = choose(self.all_names)
+        self.names = names and [names[j] for j in self.choice.kept]
+        self.notes: list[Note] = []
+        self.dropped: list[DroppedColumn] = []
+
+    @property
+    def n_columns(self) -> int:
+        """How many are read."""
+        return len(self.choice.kept)
+
+    def drop(self, error: Any) -> None:
+        """Columns of arrays are all numbers."""
+        raise error
+
+
+class Slices(_Plain):
     """Anything two-dimensional that gives its rows by `thing[first:last]`."""
 
     again = True
-    remark: str | None = None
 
     def __init__(
-        self, things: list[tuple[str, Any]], names: list[str] | None, columns: Any
+        self, things: list[tuple[str, Any]], names: list[str] | None, choose: Choose
     ) -> None:
         self.things = things
         for place, thing in things:
@@ -71,10 +105,9 @@ class Slices:
                     f"{things[0][1].shape[1]}. All must have the same."
                 )
         width = int(things[0][1].shape[1])
-        self.chosen = None if columns is None else check_columns(columns, width, names)
-        if self.chosen is not None:
-            width, names = len(self.chosen), names and [names[j] for j in self.chosen]
-        self.names, self.n_columns = names or None, width
+        super().__init__(width, names, choose)
+        every = self.choice.kept == list(range(width))
+        self.chosen = None if every else np.array(self.choice.kept, dtype=np.intp)
         self.n_rows: int | None = sum(int(thing.shape[0]) for _, thing in things)
 
     @property
@@ -95,17 +128,16 @@ class Slices:
                 yield Block(as_kind(rows, dtype, copy=True), place, first)
 
 
-class Given:
+class Given(_Plain):
     """Batches that the caller's iterator gives: arrays, sparse matrices or data frames.
 
     They are gone when they are read, so that there is one pass and no other.
     """
 
     again = False
-    remark: str | None = None
 
-    def __init__(self, batches: Iterable[Any], columns: Any) -> None:
-        if columns is not None:
+    def __init__(self, batches: Iterable[Any], choose: Choose) -> None:
+        if choose is not as_they_are:
             raise InputError("columns is for files. Choose them in the batches.")
         self._batches = iter(batches)
         self.n_rows: int | None = None
@@ -113,7 +145,7 @@ class Given:
         self._first = self._next()
         if self._first is None:
             raise DataError("The iterator gave no batch of rows.")
-        self.names, self.n_columns = self._first[1], int(self._first[0].shape[1])
+        super().__init__(int(self._first[0].shape[1]), self._first[1], choose)
 
     def _next(self) -> tuple[Any, list[str] | None] | None:
         for batch in self._batches:
@@ -208,30 +240,22 @@ def names_columns(data: Any) -> bool:
     return kind_of(_files(Path(paths[0]))[0]) in ARROW_SUFFIXES
 
 
-def types_of(data: Any) -> dict[str, str]:
-    """Names and types of the columns of the first file, where they have names."""
-    first = _files(Path(data))[0]
-    if first.is_file() and first.stat().st_size == 0:
-        raise DataError(f"{str(first)!r} is empty. Is its writer still at work?")
-    return column_types(first, kind_of(first)) if kind_of(first) in ARROW_SUFFIXES else {}
-
-
-def _of_paths(files: list[Path], columns: Any) -> Reader:
+def _of_paths(files: list[Path], choose: Choose, how: Reading) -> Reader:
     for file in files:
         if file.is_file() and file.stat().st_size == 0:
             raise DataError(f"{str(file)!r} is empty. Is its writer still at work?")
     kind = kind_of(files[0])
     if kind in ARROW_SUFFIXES:
-        return ArrowFiles(files, kind, columns)
+        return ArrowFiles(files, kind, choose, how)
     if kind == ".npy":
-        return Slices([(str(file), _mapped(file)) for file in files], None, columns)
+        return Slices([(str(file), _mapped(file)) for file in files], None, choose)
     if kind == ".zarr":
         zarr = needed("zarr", "Reading Zarr arrays", "zarr")
-        return Slices([(str(file), _zarr(zarr, file)) for file in files], None, columns)
+        return Slices([(str(file), _zarr(zarr, file)) for file in files], None, choose)
     if kind == ".h5ad" and len(files) == 1:
         anndata = needed("anndata", "Reading h5ad files", "anndata")
         opened = _opened(files[0], lambda: anndata.read_h5ad(files[0], backed="r"))
-        return open_reader(opened, columns)
+        return open_reader(opened, choose, how)
     raise InputError(
         f"{str(files[0])!r} must end in one of {', '.join(SUFFIXES)}, or be a folder of such files."
     )

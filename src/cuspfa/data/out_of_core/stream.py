@@ -6,6 +6,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,19 +14,18 @@ import numpy as np
 from cuspfa._typing import Array, BoolArray
 from cuspfa._utils.arguments import must_be, one_of, whole
 from cuspfa._utils.fit_warning import EmptyRows, FitWarning, ReadingNote
-from cuspfa._utils.fit_warning_text import python_text
-from cuspfa._utils.warn import warn
 from cuspfa.data.in_memory import ROW_BLOCK_SIZE
 from cuspfa.data.moments import Moments
 from cuspfa.data.names import column_label
-from cuspfa.data.out_of_core.block import Block
+from cuspfa.data.out_of_core.block import Block, Choice, Choose
 from cuspfa.data.out_of_core.mapped import Mapped
 from cuspfa.data.out_of_core.memory import allowed_bytes, check_fits, in_words
 from cuspfa.data.out_of_core.readers import Slices, open_reader, paths_of
-from cuspfa.data.screening.matrix_input import FirstRows, refuse_matrix
 from cuspfa.data.screening.near_constant import Watcher
 from cuspfa.data.sums import Sums
-from cuspfa.data.validate import without_values
+from cuspfa.data.tables.column_names import no_such_column
+from cuspfa.data.tables.dialect import Reading
+from cuspfa.data.validate import check_columns, without_values
 from cuspfa.errors import DataError
 
 AHEAD = 2
@@ -89,7 +89,17 @@ class RowStream:
         `numpy.memmap`, h5py or Zarr array; an AnnData object backed by a file; or an iterator of
         batches, each an array, sparse matrix or data frame, which can be read once.
     columns : None, or names, indices, slice or mask
-        The columns to read. None means all.
+        The columns to read; each must hold numbers. None means all of an array or iterator, and
+        those columns of a file that hold numbers: text, ID and constant columns are dropped, with
+        a warning.
+    exclude : None, or names, indices, slice or mask
+        Columns not to read.
+    missing : sequence of numbers and words, default=()
+        What stands for a missing value in files, besides empty cells, NA, NaN and null.
+    header : bool or None, default=None
+        Does the first row of a text file name the columns? None means: found from the file.
+    decimal : "." or "," or None, default=None
+        The decimal sign of a text file. None means: found from the file.
     memory_limit : None, int or str, default=None
         What may be taken, in bytes or as text such as "4GB". None means 80 % of what is free. A
         fit that would take more is refused before a row is read.
@@ -120,17 +130,36 @@ class RowStream:
         data: Any,
         *,
         columns: Any = None,
+        exclude: Any = None,
+        missing: Any = (),
+        header: bool | None = None,
+        decimal: str | None = None,
         memory_limit: int | str | None = None,
         dtype: str = "float64",
         batch_rows: int | None = None,
         progress: Callable[[Progress], None] | None = None,
     ) -> None:
         self.dtype = np.dtype(one_of("dtype", dtype, ("float64", "float32")))
-        self.allowed = allowed_bytes(memory_limit)
         if progress is not None and not callable(progress):
             raise must_be("progress", "a function or None", progress)
+        how = as_reading(missing, header, decimal)
+        insists = columns is not None
+        choose = None if columns is exclude is None else chooser(columns, exclude, insists=insists)
+        self._open(data, choose, how, memory_limit, progress, batch_rows)
+
+    def _open(
+        self,
+        data: Any,
+        choose: Choose | None,
+        how: Reading,
+        memory_limit: int | str | None,
+        progress: Callable[[Progress], None] | None,
+        batch_rows: int | None = None,
+    ) -> None:
+        self.allowed = allowed_bytes(memory_limit, how.spell("memory_limit"))
         self.progress = progress
-        self.reader, self.paths = open_reader(data, columns), paths_of(data)
+        self.reader, self.paths = open_reader(data, choose, how), paths_of(data)
+        self.source = ", ".join(map(str, self.paths[:1])) or type(data).__name__
         self.batch_rows = _block_rows(batch_rows, self.n_columns, self.allowed)
         self.empty_rows = 0
         """Rows without any value that the last pass for a fit left out."""
@@ -206,18 +235,6 @@ class RowStream:
             speed = rows / max(time.perf_counter() - began, 1e-9)
             left = (self.n_rows - rows) / speed if self.n_rows is not None and rows else None
             self.progress(Progress(rows, self.n_rows, speed, left))
-
-
-def summed_up(stream: RowStream) -> Moments:
-    """The same for the user, who is told of rows that were left out."""
-    first = FirstRows(stream.n_columns)
-    found = moments_of(stream, first)
-    if first.square is not None:
-        refuse_matrix(first.square)
-    told = reading_warnings(stream.reader.remark, stream.empty_rows, found.n)
-    if told:
-        warn(" ".join(map(python_text, told)))
-    return found
 
 
 def reading_warnings(note: str | None, n_empty: int, n_rows: int) -> tuple[FitWarning, ...]:
@@ -379,6 +396,51 @@ def _read_ahead(blocks: Iterator[Block], ahead: int) -> Iterator[Block]:
     finally:
         stop.set()
         thread.join()
+
+
+def as_reading(missing: Any, header: Any, decimal: Any) -> Reading:
+    """What is said of how files are written, checked."""
+    if header is not None and not isinstance(header, bool):
+        raise must_be("header", "True, False or None", header)
+    if decimal is not None:
+        one_of("decimal", decimal, (".", ","))
+    codes = [missing] if isinstance(missing, (str, Real)) else list(missing)
+    wrong = [code for code in codes if not isinstance(code, (str, Real))]
+    if wrong:
+        raise must_be("missing", "numbers and words", wrong[0])
+    return Reading(header, decimal, tuple(c if isinstance(c, str) else float(c) for c in codes))
+
+
+def chooser(columns: Any, exclude: Any, *, insists: bool) -> Choose:
+    """A choice by names, indices, slices or masks."""
+
+    def choose(names: list[str]) -> Choice:
+        p, known = len(names), set(names)
+        for label, given in (("columns", columns), ("exclude", exclude)):
+            words = [given] if isinstance(given, str) else given
+            if isinstance(words, (list, tuple)):
+                unknown = [one for one in words if isinstance(one, str) and one not in known]
+                if unknown:
+                    raise DataError(f"{label}: {no_such_column(unknown[0], names)}")
+        chosen = range(p) if columns is None else check_columns(columns, p, names).tolist()
+        excluded = [] if exclude is None else check_columns(exclude, p, names, "exclude").tolist()
+        return Choice(chosen, excluded, asked=columns is not None, insists=insists)
+
+    return choose
+
+
+def table_stream(
+    data: Any,
+    choose: Choose,
+    how: Reading,
+    memory_limit: int | str | None,
+    progress: Callable[[Progress], None] | None,
+) -> RowStream:
+    """A stream of files whose columns are chosen once their names are known."""
+    stream = RowStream.__new__(RowStream)
+    stream.dtype = np.dtype(float)
+    stream._open(data, choose, how, memory_limit, progress)
+    return stream
 
 
 def as_stream(data: Any) -> RowStream:

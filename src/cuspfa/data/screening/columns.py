@@ -1,248 +1,210 @@
-"""Which columns are analysed, and what is left out, with the reason."""
+"""Which columns of a table are analysed: one rule for tables in memory and by blocks."""
 
 from __future__ import annotations
 
-import csv
-import io
 import re
-import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cuspfa._typing import Array, BoolArray
-from cuspfa.data.screening.matrix_input import kind_of_matrix
+from cuspfa.data.out_of_core.block import Choice
+from cuspfa.data.screening.matrix_input import refuse_matrix
 from cuspfa.data.tables.cells import Column, check_finite
-from cuspfa.data.tables.reader import Table, no_such_column
-from cuspfa.errors import DataError, InputError
+from cuspfa.data.tables.notes import DroppedColumn, Spell, as_argument
+from cuspfa.errors import DataError
 
 FEWEST_ROWS = 10
 """With fewer rows nothing can be said of any factor."""
 FEWEST_COLUMNS = 2
-_RANGE = re.compile(r"(\d+)(?:-(\d+))?", re.ASCII)
+IDS_HELD = 1 << 22
+"""Values of a column read by blocks by which it is judged whether it names the rows."""
 _ID_NAME = re.compile(
     r"(?i:(.*[\W_])?(id|ids|idx|index|nr|no|row|row ?names?|row ?numbers?|case|obs|subject|"
     r"participant|respondent)\W*|__index_level_\d+__|column1)|.*[a-z]I[Dd]"
 )
 
 
-class LeftOut(NamedTuple):
-    """A column that is not analysed."""
-
-    name: str
-    reason: str
-    """Without any cell of it: what is written into files."""
-    detail: str = ""
-    """What a person at the terminal is told besides: an example, a value."""
-
-
-@dataclass(frozen=True, eq=False)
-class Chosen:
-    """What is analysed."""
+class Screened(NamedTuple):
+    """What is analysed of a table in memory."""
 
     names: list[str]
     rows: Array
-    """(n, p) NaN where there is a missing value."""
-    left_out: list[LeftOut]
-    excluded: list[str]
-    """Left out because the user said so."""
+    """(n, p) NaN where a value is missing."""
+    dropped: list[DroppedColumn]
     n_missing: dict[str, int]
     """By column, of those analysed, where there are any."""
-    empty: int = 0
-    """Rows without any value in these columns: left out."""
-    counted: tuple[int, int] | None = None
-    """Rows, and those with a missing value, where the rows themselves are not kept here."""
-
-    @property
-    def n_rows(self) -> int:
-        """Rows that are analysed."""
-        return len(self.rows) if self.counted is None else self.counted[0]
-
-    @property
-    def n_lacking(self) -> int:
-        """Rows with a missing value."""
-        if self.counted is not None:
-            return self.counted[1]
-        return int(np.isnan(self.rows).any(axis=1).sum())
+    n_empty: int
+    """Rows without any value in these columns, which are dropped."""
 
 
-def choose(table: Table, columns: Sequence[str] = (), exclude: Sequence[str] = ()) -> Chosen:
-    """Columns of numbers that vary."""
-    check_no_matrix(table)
-    if table.n_rows < FEWEST_ROWS:
+def screen(
+    source: str,
+    columns: Sequence[Column],
+    choice: Choice,
+    id_position: int | None = None,
+    spell: Spell = as_argument,
+    first: str | None = None,
+) -> Screened:
+    """Columns of numbers that vary, and rows that have a value in them.
+
+    `first` is the name of the first column of the file, if that is not among the columns.
+    """
+    n_rows = columns[0].n_rows if columns else 0
+    _check_no_matrix(source, columns, id_position)
+    check_rows_enough(source, n_rows)
+    first = columns[0].name if first is None else first
+    dropped, kept = [], []
+    blank = _blank(columns, n_rows)
+    for j in choice.kept:
+        if j == id_position:
+            dropped.append(DroppedColumn(columns[j].name, "id_column"))
+            continue
+        check_finite(columns[j], source, spell)
+        why = _why_in_memory(columns[j], blank, first=columns[j].name == first, asked=choice.asked)
+        if why is None:
+            kept.append(j)
+        else:
+            dropped.append(why)
+    check_columns_enough(source, len(kept), dropped, len(columns))
+    numbers = (columns[j].numbers for j in kept)
+    rows = np.column_stack([one for one in numbers if one is not None])
+    empty = np.isnan(rows).all(axis=1)
+    n_empty = int(empty.sum())
+    rows = rows[~empty] if n_empty else rows
+    check_rows_enough(source, len(rows), " with a value in these columns")
+    missing = {columns[j].name: columns[j].n_missing - n_empty for j in kept}
+    missing = {name: number for name, number in missing.items() if number}
+    return Screened([columns[j].name for j in kept], rows, dropped, missing, n_empty)
+
+
+def check_rows_enough(source: str, n_rows: int, which: str = "") -> None:
+    """Refuse a table of hardly any rows."""
+    if n_rows < FEWEST_ROWS:
         raise DataError(
-            f"{table.source} has {table.n_rows} row(s). At least {FEWEST_ROWS} are needed to say "
+            f"{source} has {n_rows} row(s){which}. At least {FEWEST_ROWS} are needed to say "
             "anything of factors."
         )
-    asked = parse_columns("--columns", columns, table.names)
-    unwanted = parse_columns("--exclude", exclude, table.names)
-    candidates = asked if columns else list(range(len(table.columns)))
-    candidates = [j for j in candidates if j not in unwanted]
-    left_out, kept = [], []
-    blank = _blank(table)
-    for j in candidates:
-        if j != table.id_position:
-            check_finite(table.columns[j], table.source)
-        reason, detail = _reason(table, j, blank, wanted=bool(columns))
-        if reason:
-            left_out.append(LeftOut(table.columns[j].name, reason, detail))
-        else:
-            kept.append(j)
-    if len(kept) < FEWEST_COLUMNS:
-        raise DataError(_too_few_columns(table, kept, left_out))
-    rows = np.column_stack([_numbers(table.columns[j]) for j in kept])
-    lacking = np.isnan(rows).all(axis=1)
-    empty = int(lacking.sum())
-    rows = rows[~lacking] if empty else rows
-    n_missing = {table.columns[j].name: table.columns[j].n_missing - empty for j in kept}
-    n_missing = {name: number for name, number in n_missing.items() if number}
-    names = [table.columns[j].name for j in kept]
-    excluded = [table.columns[j].name for j in sorted(unwanted)]
-    if len(rows) < FEWEST_ROWS:
-        raise DataError(
-            f"{table.source} has {len(rows)} row(s) with a value in these columns. At least "
-            f"{FEWEST_ROWS} are needed to say anything of factors."
-        )
-    return Chosen(names, rows, left_out, excluded, n_missing, empty)
 
 
-def check_no_matrix(table: Table) -> None:
+def check_columns_enough(
+    source: str, n_kept: int, dropped: Sequence[DroppedColumn], n_columns: int
+) -> None:
+    """Refuse a table with hardly a column to be analysed."""
+    if n_kept >= FEWEST_COLUMNS:
+        return
+    shown = "; ".join(f"{one.name}: {one.reason}{one.example}" for one in dropped[:4])
+    more = f"; and {len(dropped) - 4} more" if len(dropped) > 4 else ""
+    gone = f" Dropped: {shown}{more}." if dropped else ""
+    hint = " Are its cells separated by commas, semicolons, tabs or bars?"
+    raise DataError(
+        f"{source} has {n_kept} column(s) of numbers to analyse, and "
+        f"{FEWEST_COLUMNS} are needed.{gone}{hint if n_columns == 1 else ''}"
+    )
+
+
+def _check_no_matrix(source: str, columns: Sequence[Column], id_position: int | None) -> None:
     """Refuse a matrix of correlations, with names of its rows or without."""
-    numbers = [column.numbers for j, column in enumerate(table.columns) if j != table.id_position]
-    columns = [column for column in numbers if column is not None]
-    for chosen in (columns, columns[1:]):  # the first may count the rows
-        if len(chosen) == table.n_rows > 0:
-            refuse_matrix_in(table.source, np.column_stack(chosen))
+    numbers = [column.numbers for j, column in enumerate(columns) if j != id_position]
+    found = [column for column in numbers if column is not None]
+    for chosen in (found, found[1:]):  # the first may count the rows
+        if chosen and len(chosen) == len(chosen[0]):
+            refuse_matrix(np.column_stack(chosen), source)
 
 
-def refuse_matrix_in(source: str, rows: Array) -> None:
-    """Say what to do with it instead."""
-    kind = kind_of_matrix(rows)
-    if kind is not None:
-        raise DataError(
-            f"{source} looks like a {kind} matrix of {len(rows)} variables (it is square and "
-            "symmetric). The program takes rows of observations: give the table that the matrix "
-            "was made of. A matrix alone is fitted in Python: CuspFactorAnalysis().fit_moments("
-            f"Moments.from_{kind}(matrix, n=...)), n being the number of rows it was made of."
-        )
-
-
-def _blank(table: Table) -> BoolArray:
+def _blank(columns: Sequence[Column], n_rows: int) -> BoolArray:
     """Rows without any number, such as spreadsheets have below their last one."""
-    found = np.ones(table.n_rows, dtype=bool)
-    for column in table.columns:
+    found = np.ones(n_rows, dtype=bool)
+    for column in columns:
         if column.numbers is not None:
             found &= np.isnan(column.numbers)
     return found
 
 
-def parse_columns(option: str, given: Sequence[str], names: list[str]) -> list[int]:
-    """Positions of columns by name or, where no column is called so, by number from 1."""
-    found: set[int] = set()
-    for text in given:
-        for word in [text] if text in names else _words(option, text):
-            found |= _positions(option, word, names)
-    return sorted(found)
-
-
-def as_option(names: Sequence[str]) -> str:
-    """Names as one would type them behind an option."""
-    line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow(names)
-    return shlex.quote(line.getvalue())
-
-
-def _words(option: str, text: str) -> list[str]:
-    try:
-        row = next(csv.reader([text], skipinitialspace=True, strict=True), [])
-    except csv.Error:
-        raise InputError(
-            f"{option}: the quotes in {text!r} do not match. A name with commas goes into double "
-            "quotes."
-        ) from None
-    return [word.strip() for word in row if word.strip()]
-
-
-def _positions(option: str, word: str, names: list[str]) -> set[int]:
-    if word in names:
-        return {names.index(word)}
-    ends = _RANGE.fullmatch(word)
-    if ends is None:
-        raise InputError(f"{option}: {no_such_column(word, names)}")
-    first, last = int(ends[1]), int(ends[2] or ends[1])
-    if not 1 <= first <= last <= len(names):
-        raise InputError(
-            f"{option}: {word!r} is no column's name, and columns are numbered from 1 to "
-            f"{len(names)}."
-        )
-    return set(range(first - 1, last))
-
-
-def called_an_id(name: str) -> bool:
-    """Is it a name that people give to names of rows?"""
-    return _ID_NAME.fullmatch(name) is not None
-
-
-def _numbers(column: Column) -> Array:
-    assert column.numbers is not None
-    return column.numbers
-
-
-def _reason(table: Table, j: int, blank: BoolArray, *, wanted: bool) -> tuple[str, str]:
-    """Why a column is left out, and a detail; nothing if it is not. `wanted`: it was asked for."""
-    column = table.columns[j]
-    if j == table.id_position:
-        return "names of rows, as --id says", ""
+def _why_in_memory(
+    column: Column, blank: BoolArray, *, first: bool, asked: bool
+) -> DroppedColumn | None:
+    """Why a column is dropped; None if it is not."""
     if column.numbers is None:
-        return column.why, f", such as {column.example}" if column.example else ""
+        return column.dropped
     values = column.numbers[~np.isnan(column.numbers)]
-    if _constant(values):
-        if values.min() < values.max():
-            return "varies too little for its size: subtract a constant first", ""
-        return "constant", f", always {values[0]:g}" + (" or missing" if column.n_missing else "")
+    why = _constant(column.name, values.min(), values.max(), missing=bool(column.n_missing))
+    if why is not None:
+        return why
     if len(values) < FEWEST_ROWS:
-        return f"only {len(values)} of {column.n_rows} rows have a value", ""
-    if not wanted and len(values) == np.sum(~blank):
-        why = _like_an_id(column.name, values, first=j == 0)
-        return f"{why}; to keep it, name it in --columns" if why else "", ""
-    return "", ""
+        return DroppedColumn(column.name, "few", len(values), column.n_rows)
+    if asked or len(values) < np.sum(~blank):
+        return None
+    return _like_an_id(column.name, values, first=first)
 
 
-def _constant(values: Array) -> bool:
-    if not len(values):
-        return True
-    low, high = float(values.min()), float(values.max())
-    return high - low <= 1e-12 * max(abs(low), abs(high))
+def _constant(name: str, low: float, high: float, *, missing: bool) -> DroppedColumn | None:
+    with np.errstate(over="ignore"):  # the difference of values that are too large
+        if high - low > 1e-12 * max(abs(low), abs(high)):
+            return None
+    if low < high:
+        return DroppedColumn(name, "narrow")
+    example = f", always {low:g}" + (" or missing" if missing else "")
+    return DroppedColumn(name, "constant", example=example)
 
 
-def _like_an_id(name: str, values: Array, *, first: bool) -> str:
-    """What makes a column look like names of rows, if anything does."""
+def _like_an_id(name: str, values: Array, *, first: bool) -> DroppedColumn | None:
+    """Does a column look like names of the rows?"""
     if not np.array_equal(values, np.floor(values)):
-        return ""
-    if len(np.unique(values)) < len(values):
-        return ""
-    start = values.min()
-    in_order = np.array_equal(values, np.arange(start, start + len(values)))
-    if first and in_order and start in (0, 1):
-        return f"counts the rows from {start:g} on"
-    if called_an_id(name):
-        return "names of rows: whole numbers, all different, and called so"
-    return ""
+        return None
+    if first and _counts(values):
+        return DroppedColumn(name, "counter", int(values[0]))
+    different = len(np.unique(values)) == len(values)
+    return DroppedColumn(name, "id") if different and _is_id(name) else None
 
 
-def _too_few_columns(table: Table, kept: list[int], left_out: list[LeftOut]) -> str:
-    shown = "; ".join(f"{one.name}: {one.reason}{one.detail}" for one in left_out[:4])
-    more = f"; and {len(left_out) - 4} more" if len(left_out) > 4 else ""
-    gone = f" Left out: {shown}{more}." if left_out else ""
-    hint = " Are its cells separated by commas, semicolons, tabs or bars?"
-    return (
-        f"{table.source} has {len(kept)} column(s) of numbers to analyse, and "
-        f"{FEWEST_COLUMNS} are needed.{gone}{hint if len(table.columns) == 1 else ''}"
-    )
+def _counts(values: Array) -> bool:
+    """0, 1, 2, ... or 1, 2, 3, ..., begun anew at most once in ten rows, as in files one by one."""
+    restarts = values[1:][np.diff(values) != 1]
+    few = (len(restarts) + 1) * FEWEST_ROWS <= len(values)
+    return few and values[0] in (0, 1) and bool(np.all(restarts == values[0]))
 
 
-def most_missing(n_missing: dict[str, int], number: int = 3) -> list[tuple[str, int]]:
-    """The columns with most holes."""
-    return sorted(n_missing.items(), key=lambda item: -item[1])[:number]
+class ScreenedBlocks:
+    """The same for complete rows that come by blocks; `first` is the first column of the file."""
+
+    def __init__(self, names: Sequence[str], first: Sequence[str], choice: Choice) -> None:
+        p = len(names)
+        self.names, self.n = list(names), 0
+        self._low, self._high = np.full(p, np.inf), np.full(p, -np.inf)
+        self._first = first
+        self._held: dict[int, list[Array]] = {}
+        if not choice.asked:
+            doubtful = (j for j, name in enumerate(names) if name in first or _is_id(name))
+            self._held = {j: [] for j in doubtful}
+
+    def add(self, block: Any) -> None:
+        """One more block of rows."""
+        if not len(block):
+            return
+        self._low = np.minimum(self._low, np.min(block, axis=0))
+        self._high = np.maximum(self._high, np.max(block, axis=0))
+        for j in list(self._held):
+            values = np.array(block[: max(IDS_HELD - self.n, 0), j], dtype=float)
+            if np.array_equal(values, np.floor(values)):
+                self._held[j].append(values)
+            else:
+                del self._held[j]
+        self.n += len(block)
+
+    def dropped(self) -> dict[int, DroppedColumn]:
+        """By position, columns that are not to be analysed."""
+        found = {}
+        for j, name in enumerate(self.names):
+            why = _constant(name, self._low[j], self._high[j], missing=False)
+            if why is None and j in self._held:
+                values = np.concatenate(self._held[j])
+                why = _like_an_id(name, values, first=name in self._first)
+            if why is not None:
+                found[j] = why
+        return found
+
+
+def _is_id(name: str) -> bool:
+    return _ID_NAME.fullmatch(name) is not None

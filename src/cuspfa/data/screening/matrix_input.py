@@ -61,15 +61,16 @@ def _both_halves(table: Array) -> Array | None:
     return None
 
 
-def refuse_matrix(rows: Any) -> None:
+def refuse_matrix(rows: Any, what: str = "X") -> None:
     """Raise a DataError that says what to do with a matrix instead."""
     kind = kind_of_matrix(rows)
     if kind is not None:
+        matrix = "X" if what == "X" else "matrix"
         raise DataError(
-            f"X looks like a {kind} matrix of {rows.shape[1]} variables (it is square and "
+            f"{what} looks like a {kind} matrix of {rows.shape[1]} variables (it is square and "
             "symmetric), not like rows of observations. Fit a matrix by "
-            f"CuspFactorAnalysis().fit_moments(Moments.from_{kind}(X, n=...)), n being the number "
-            "of rows it was made of."
+            f"CuspFactorAnalysis().fit_moments(Moments.from_{kind}({matrix}, n=...)), n being the "
+            "number of rows it was made of."
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Protocol
 
 import numpy as np
@@ -59,12 +60,12 @@ class NearConstantColumns:
         if len(self._suspects):
             self._differ += np.sum(block[:, self._suspects] != self._common, axis=0)
 
-    def warning(self, labels: list[Any] | None) -> NearConstant | None:
-        """These columns, if there are any."""
+    def warning(self, labels: list[Any] | None, kept: Collection[int]) -> NearConstant | None:
+        """Those of the columns `kept`, if there are any."""
         few = max(1, int(FEW * self._n))
         if self._n < MEMBERS:
             return None
-        found = [int(j) for j in self._suspects[self._differ <= few]]
+        found = [int(j) for j in self._suspects[self._differ <= few] if j in kept]
         return _warning(found, few, self._n, labels)
 
 

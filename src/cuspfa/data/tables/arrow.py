@@ -1,10 +1,8 @@
-"""Tables in files that pyarrow reads: Parquet, Feather (Arrow IPC), CSV and TSV."""
+"""Tables in files that Arrow reads by blocks: Parquet, Feather (Arrow IPC), CSV and TSV."""
 
 from __future__ import annotations
 
-import csv
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,22 +10,26 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cuspfa._utils.optional import needed
-from cuspfa.data.out_of_core.block import Block
-from cuspfa.data.tables.text_format import (
-    LOOK_CELLS,
-    LOOK_CHARACTERS,
-    MISSING_SPELLINGS,
-    all_numbers,
-    as_it_was,
-    first_row_said,
-    like_names,
-    made_up_names,
-)
-from cuspfa.data.validate import check_columns
-from cuspfa.errors import DataError
+from cuspfa.data.out_of_core.block import Block, Choose
+from cuspfa.data.tables.cells import Column, column_of_arrow, is_number, missing_codes
+from cuspfa.data.tables.column_names import unique_names
+from cuspfa.data.tables.dialect import Reading
+from cuspfa.data.tables.notes import DroppedColumn, Note
+from cuspfa.data.tables.text import Parser, start_of
+from cuspfa.errors import DataError, InputError
 
-SUFFIXES = (".parquet", ".pq", ".feather", ".arrow", ".ipc", ".csv", ".tsv")
-_SEPARATORS = ",;\t|"
+TEXT = (".csv", ".tsv")
+SUFFIXES = (".parquet", ".pq", ".feather", ".arrow", ".ipc", *TEXT)
+FIRST_ROWS = 10_000
+"""Rows of a first batch, by which columns that hold something else than numbers are known."""
+
+
+class NotNumbersError(DataError):
+    """A column of numbers goes on as something else."""
+
+    def __init__(self, message: str, dropped: DroppedColumn) -> None:
+        super().__init__(message)
+        self.dropped = dropped
 
 
 class ArrowFiles:
@@ -35,35 +37,34 @@ class ArrowFiles:
 
     again = True
 
-    def __init__(self, files: list[Path], kind: str, columns: Any) -> None:
+    def __init__(self, files: list[Path], kind: str, choose: Choose, how: Reading) -> None:
         self.files = files
-        self.form = _form(kind)
-        first = self._known(files[0])
-        if not first:
-            raise DataError(f"{str(files[0])!r} has no columns.")
-        names = list(first)
-        if columns is not None:
-            _check_there(files[0], columns, first)
-            names = [names[j] for j in check_columns(columns, len(names), names)]
-        self.names: list[str] | None = names
-        self.n_columns = len(names)
+        self.missing = missing_codes(how.missing)
+        self.open = {file: _opened(file, kind, how) for file in files}
+        first = self.open[files[0]]
+        self.all_names, self.notes = first.names, list(first.notes)
+        with _readable(files[0]):
+            self.choice = choose(first.names)
+        self.names: list[str] | None = [first.names[j] for j in self.choice.kept]
+        self.dropped: list[DroppedColumn] = []
+        self.coded = 0
+        """Cells that the user's codes made missing in the last pass."""
+        self._truth: dict[str, bool] = {}
         for file in files:
-            self._check_same(file, first if file is files[0] else self._known(file))
-        self.remark = self.form.remark(files[0])
-        rows = [self.form.count(file) for file in files]
+            self._check_columns(file)
+        rows = [one.n_rows for one in self.open.values()]
         self.n_rows: int | None = None if None in rows else sum(filter(None, rows))
 
-    def _known(self, file: Path) -> dict[str, Any]:
-        with _readable(file):
-            names, types = self.form.schema(file)
-        (most, times), *_ = Counter(names).most_common(1) or [("", 0)]
-        if times > 1:
-            raise DataError(f"{str(file)!r} has {times} columns called {most!r}. Rename them.")
-        return dict(zip(names, types, strict=True))
+    @property
+    def n_columns(self) -> int:
+        """How many are read."""
+        return len(self.names or [])
 
-    def _check_same(self, file: Path, known: dict[str, Any]) -> None:
+    def _check_columns(self, file: Path) -> None:
+        """Are all columns there, and do they begin with numbers?"""
         assert self.names is not None
-        missing = [name for name in self.names if name not in known]
+        opened = self.open[file]
+        missing = [name for name in self.names if name not in opened.places]
         if missing:
             shown = ", ".join(repr(name) for name in missing[:5])
             more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
@@ -71,226 +72,228 @@ class ArrowFiles:
                 f"{str(file)!r} has no column {shown}{more}, which {str(self.files[0])!r} has. All "
                 "files must have the same columns."
             )
-        for name in self.names:
-            if not is_number(known[name]):
-                raise DataError(
-                    f"{str(file)!r}: column {name!r} has type {known[name]}, which is not numeric. "
-                    "Leave it out (columns= of RowStream, --exclude of the program), or turn it "
-                    "into numbers."
-                )
+        for name in [name for name in self.names if name in opened.doubtful]:
+            try:
+                self._careful(name, opened.doubtful[name], opened, 0)
+            except NotNumbersError as error:
+                self.drop(error)
+
+    def drop(self, error: NotNumbersError) -> None:
+        """Go on without a column that does not hold numbers; an error if it was insisted on."""
+        if self.choice.insists or self.names is None:
+            raise error
+        self.names.remove(error.dropped.name)
+        self.dropped.append(error.dropped)
 
     def blocks(self, size: int, dtype: Any) -> Iterator[Block]:
         """Batches of the files, put together where they are small."""
-        assert self.names is not None
-        for file in self.files:
+        names, self.coded = list(self.names or []), 0
+        for file, opened in self.open.items():
+            places = [opened.places[name] for name in names]
             # Columns are contiguous, as they are in the file: no time is lost in turning them.
             filled, first = 0, 0
-            casts: list[tuple[int, str | None]] | None = None
-            room = np.empty((self.n_columns, size), dtype)
+            room = np.empty((len(names), size), dtype)
             with _readable(file):
-                for batch in self.form.batches(file, self.names, size):
+                for batch in opened.batches(places, size):
                     done = 0
-                    casts = _casts(batch.schema, self.names) if casts is None else casts
                     while done < len(batch):
                         part = batch.slice(done, min(size - filled, len(batch) - done))
-                        _fill(room[:, filled : filled + len(part)], part, casts)
+                        target = room[:, filled : filled + len(part)]
+                        self._fill(target, part, names, opened, first + filled)
                         done, filled = done + len(part), filled + len(part)
                         if filled == size:
                             yield Block(room.T, str(file), first)
                             first, filled = first + size, 0
-                            room = np.empty((self.n_columns, size), dtype)
+                            room = np.empty((len(names), size), dtype)
                 if filled:
                     yield Block(room[:, :filled].T, str(file), first)
 
+    def _fill(self, room: Any, batch: Any, names: list[str], opened: Opened, first: int) -> None:
+        for target, column, name in zip(room, batch.columns, names, strict=True):
+            if is_number(column.type):
+                self._quick(target, column)
+            else:
+                found = self._careful(name, column, opened, first)
+                self.coded += found.coded
+                target[:] = np.nan if found.numbers is None else found.numbers
 
-def column_types(file: Path, kind: str) -> dict[str, str]:
-    """What columns a file has, by name, and of which type each is."""
-    with _readable(file):
-        return {name: str(one) for name, one in zip(*_form(kind).schema(file), strict=True)}
-
-
-def _check_there(file: Path, columns: Any, known: dict[str, Any]) -> None:
-    given = [columns] if isinstance(columns, str) else columns
-    if isinstance(given, (list, tuple)):
-        missing = [name for name in given if isinstance(name, str) and name not in known]
-        if missing:
-            raise DataError(f"{str(file)!r} has no column {missing[0]!r}.")
-
-
-def _fill(room: Any, batch: Any, casts: list[tuple[int, str | None]]) -> None:
-    for target, (place, cast) in zip(room, casts, strict=True):
-        column = batch.column(place)
-        column = column if cast is None else column.cast(cast)
+    def _quick(self, target: Any, column: Any) -> None:
+        """Numbers of Arrow's."""
+        kind = str(column.type)
+        if kind == "bool":
+            column = column.cast("int8")
+        elif kind.startswith(("decimal", "null")):
+            column = column.cast("float64")
         with np.errstate(over="ignore"):  # what is infinite is refused later
             target[:] = column.to_numpy(zero_copy_only=False)
+        if self.missing.numbers:
+            codes = np.isin(target, self.missing.numbers)
+            target[codes] = np.nan
+            self.coded += int(codes.sum())
+
+    def _careful(self, name: str, cells: Any, opened: Opened, first: int) -> Column:
+        """Cells of any type, by the rules for tables in memory."""
+        found = column_of_arrow(name, cells, self.missing, opened.decimal)
+        if found.numbers is not None and self._truth.setdefault(name, found.truth) != found.truth:
+            wrong = DroppedColumn(name, "mixed", found.n_rows - found.n_missing, found.n_rows)
+            raise _not_numbers(opened, wrong, first)
+        if found.dropped is None or found.dropped.code == "empty":
+            return found
+        parts = (
+            column_of_arrow(name, cells.slice(row, 1), self.missing, opened.decimal)
+            for row in range(len(cells))
+        )
+        row = next(
+            row for row, one in enumerate(parts) if one.dropped and one.dropped.code != "empty"
+        )
+        raise _not_numbers(opened, found.dropped, first + row)
 
 
-def _casts(schema: Any, names: list[str]) -> list[tuple[int, str | None]]:
-    """Where each column is, and what it must be made before NumPy takes it as numbers."""
-    places = {name: j for j, name in enumerate(schema.names)}
-    found: list[tuple[int, str | None]] = []
-    for name in names:
-        kind = str(schema.types[places[name]])
-        cast = "int8" if kind == "bool" else None
-        cast = "float64" if kind.startswith(("decimal", "null")) else cast
-        found.append((places[name], cast))
-    return found
-
-
-def is_number(kind: Any) -> bool:
-    """Can a column of this type be analysed?"""
-    word = str(kind)
-    return word.startswith(("int", "uint", "float", "double", "halffloat", "bool", "decimal")) or (
-        word == "null"
+def _not_numbers(opened: Opened, wrong: DroppedColumn, row: int) -> NotNumbersError:
+    """An error that names the place; how many such values there are is not known."""
+    code = "strays" if wrong.code == "mixed" else wrong.code
+    wrong = DroppedColumn(
+        wrong.name, code, detail=wrong.detail, example=f"{wrong.example} in {opened.row(row)}"
     )
+    message = (
+        f"{opened.file}: column {wrong.name!r} must be numbers. Got {wrong.reason}{wrong.example}. "
+        "Leave the column out, or turn it into numbers."
+    )
+    return NotNumbersError(message, wrong)
 
 
 @contextmanager
 def _readable(file: Path) -> Iterator[None]:
-    """Pyarrow's errors in our words, with the file."""
+    """Errors of Arrow in our words, and all with the file."""
     try:
         yield
-    except DataError:
+    except NotNumbersError:
         raise
-    except (ValueError, OSError, EOFError) as error:  # pyarrow's own are kinds of these
+    except DataError as error:
+        raise DataError(f"{file}: {error}") from error
+    except InputError:
+        raise
+    except (ValueError, OSError, EOFError) as error:  # Arrow's own are kinds of these
         raise DataError(f"{str(file)!r} cannot be read, or is damaged: {error}") from error
 
 
-# --- the three forms ---------------------------------------------------------------------------
+# --- the three kinds of files ------------------------------------------------------------------
 
 
-class _Binary:
-    """Files that hold names of their columns."""
+class Opened(NamedTuple):
+    """One file of which the first rows are known."""
 
-    def remark(self, file: Path) -> str | None:
-        return None
-
-
-class _Parquet(_Binary):
-    def __init__(self) -> None:
-        self.module = needed("pyarrow.parquet", "Reading Parquet files", "files")
-
-    def _open(self, file: Path) -> Any:
-        return self.module.ParquetFile(file, memory_map=True, pre_buffer=False)
-
-    def schema(self, file: Path) -> tuple[list[str], list[Any]]:
-        with self._open(file) as opened:
-            found = opened.schema_arrow
-            return found.names, found.types
-
-    def count(self, file: Path) -> int | None:
-        with self._open(file) as opened:
-            return int(opened.metadata.num_rows)
-
-    def batches(self, file: Path, names: list[str], size: int) -> Iterator[Any]:
-        with self._open(file) as opened:
-            yield from opened.iter_batches(size, columns=names, use_threads=False)
+    file: Path
+    names: list[str]
+    notes: list[Note]
+    doubtful: dict[str, Any]
+    """The first rows of columns that are not of a type of numbers."""
+    n_rows: int | None
+    batches: Callable[[list[int], int], Iterator[Any]]
+    """Of columns at positions, in their order, of so many rows if that can be chosen."""
+    places: dict[str, int]
+    row: Callable[[int], str]
+    """A row, counted from 0, as it is called in messages."""
+    decimal: str = "."
 
 
-class _Feather(_Binary):
-    def __init__(self) -> None:
-        self.module = needed("pyarrow", "Reading Feather files", "files")
-        needed("pyarrow.ipc", "Reading Feather files", "files")
+def _opened(file: Path, kind: str, how: Reading) -> Opened:
+    with _readable(file):
+        if kind in TEXT:
+            return _text(file, how)
+        return _parquet(file) if kind in (".parquet", ".pq") else _feather(file)
 
-    def _open(self, file: Path) -> Any:
-        return self.module.ipc.open_file(self.module.memory_map(str(file)))
 
-    def schema(self, file: Path) -> tuple[list[str], list[Any]]:
-        found = self._open(file).schema
-        return found.names, found.types
+def _known(
+    file: Path,
+    columns: list[str],
+    types: list[Any],
+    n_rows: int | None,
+    batches: Callable[[list[int], int], Iterator[Any]],
+) -> Opened:
+    """A file that holds names and types of its columns."""
+    if not columns:
+        raise DataError("it has no columns.")
+    names, notes = unique_names(columns)
+    places = {name: j for j, name in enumerate(names)}
+    others = [name for name, kind in zip(names, types, strict=True) if not is_number(kind)]
+    head = next(batches([places[name] for name in others], FIRST_ROWS), None) if others else None
+    first = (
+        {} if head is None else dict(zip(others, head.slice(0, FIRST_ROWS).columns, strict=True))
+    )
+    return Opened(file, names, notes, first, n_rows, batches, places, lambda n: f"row {n + 1}")
 
-    def count(self, file: Path) -> int | None:
-        opened = self._open(file)
-        if not hasattr(opened, "count_rows"):
-            return None
-        return int(opened.count_rows())
 
-    def batches(self, file: Path, names: list[str], size: int) -> Iterator[Any]:
-        opened = self._open(file)
+def _parquet(file: Path) -> Opened:
+    module = needed("pyarrow.parquet", "Reading Parquet files", "files")
+
+    def batches(places: list[int], size: int) -> Iterator[Any]:
+        with module.ParquetFile(file, memory_map=True, pre_buffer=False) as opened:
+            asked = [opened.schema_arrow.names[j] for j in places]
+            for batch in opened.iter_batches(size, columns=asked, use_threads=False):
+                yield batch.select(asked)
+
+    with module.ParquetFile(file, memory_map=True, pre_buffer=False) as opened:
+        schema, n_rows = opened.schema_arrow, int(opened.metadata.num_rows)
+    return _known(file, schema.names, schema.types, n_rows, batches)
+
+
+def _feather(file: Path) -> Opened:
+    arrow = needed("pyarrow", "Reading Feather files", "files")
+    needed("pyarrow.ipc", "Reading Feather files", "files")
+
+    def batches(places: list[int], size: int) -> Iterator[Any]:
+        opened = arrow.ipc.open_file(arrow.memory_map(str(file)))
         for number in range(opened.num_record_batches):
-            yield opened.get_batch(number)
+            yield opened.get_batch(number).select(places)
+
+    opened = arrow.ipc.open_file(arrow.memory_map(str(file)))
+    n_rows = int(opened.count_rows()) if hasattr(opened, "count_rows") else None
+    return _known(file, opened.schema.names, opened.schema.types, n_rows, batches)
 
 
-class _Text:
-    def __init__(self) -> None:
-        self.module = needed("pyarrow.csv", "Reading CSV files by blocks", "files")
+def _text(file: Path, how: Reading) -> Opened:
+    dialect = start_of(file, how)
+    arrow = needed("pyarrow", "Reading CSV files by blocks", "files")
+    parser = Parser(dialect)
+    try:
+        head = next(parser.batches(file, {}), None)
+    except arrow.ArrowInvalid as error:
+        raise parser.explained(error) from None
+    if head is None:
+        raise DataError("it has a header and no rows.")
+    by_arrow = [is_number(kind) and not arrow.types.is_boolean(kind) for kind in head.schema.types]
 
-    def _open(self, file: Path, types: dict[str, Any] | None = None) -> Any:
-        arrow, start = self.module, _start(file)
-        return arrow.open_csv(
-            file,
-            # One thread, so that an error can say in which row it is.
-            read_options=arrow.ReadOptions(
-                use_threads=False,
-                block_size=1 << 22,
-                column_names=start.names,
-                skip_rows=start.skipped,
-            ),
-            parse_options=arrow.ParseOptions(delimiter=start.separator),
-            convert_options=arrow.ConvertOptions(
-                column_types=types or {},
-                include_columns=list(types or {}),
-                null_values=MISSING_SPELLINGS,
-                strings_can_be_null=True,
-            ),
-        )
+    def batches(places: list[int], size: int) -> Iterator[Any]:
+        # What begins as whole numbers may go on as others, or cell by cell.
+        numbers = {str(j): arrow.float64() if by_arrow[j] else arrow.string() for j in places}
+        done, parser = 0, Parser(dialect)
+        try:
+            for batch in parser.batches(file, numbers):
+                yield batch
+                done += len(batch)
+            return
+        except arrow.ArrowInvalid as error:
+            if parser.found_uneven_row:
+                raise parser.explained(error) from None
+        try:
+            for batch in parser.batches(file, {str(j): arrow.string() for j in places}):
+                if done < len(batch):
+                    yield batch.slice(done)
+                done = max(done - len(batch), 0)
+        except arrow.ArrowInvalid as error:
+            raise parser.explained(error) from None
 
-    def schema(self, file: Path) -> tuple[list[str], list[Any]]:
-        with self._open(file) as opened:
-            found = opened.schema
-        return list(found.names), list(found.types)
-
-    def remark(self, file: Path) -> str | None:
-        """What the first row was taken for, if that is not plain."""
-        return _start(file).remark
-
-    def count(self, file: Path) -> int | None:
-        return None
-
-    def batches(self, file: Path, names: list[str], size: int) -> Iterator[Any]:
-        # Types are guessed from the first rows; whole numbers may go on as others.
-        known = dict(zip(*self.schema(file), strict=True))
-        types = {name: "bool" if str(known[name]) == "bool" else "float64" for name in names}
-        with self._open(file, types) as opened:
-            yield from opened
-
-
-def _form(kind: str) -> _Parquet | _Feather | _Text:
-    if kind in (".parquet", ".pq"):
-        return _Parquet()
-    return _Feather() if kind in (".feather", ".arrow", ".ipc") else _Text()
-
-
-class _Start(NamedTuple):
-    """How a table of text begins."""
-
-    separator: str
-    names: list[str] | None
-    """Made up, where the first row is data; None for those of the header."""
-    remark: str | None
-    skipped: int = 0
-    """Lines above the first row, and the header, where `names` stand for it."""
-
-
-def _start(file: Path) -> _Start:
-    """The separator that is in the first line most often, and what the first row is."""
-    pyarrow = needed("pyarrow", "Reading CSV files by blocks", "files")
-    with pyarrow.input_stream(str(file), compression="detect") as stream:
-        head = stream.read(LOOK_CHARACTERS)
-    lines = head.decode("utf-8-sig", "replace").splitlines()
-    lines = lines[:-1] if len(head) == LOOK_CHARACTERS else lines  # the last may be cut off
-    blank = next((number for number, line in enumerate(lines) if line.strip()), 0)
-    lines = [line for line in lines if line.strip()]
-    if not lines:
-        return _Start(",", None, None)
-    separator = max(_SEPARATORS, key=lines[0].count)
-    first = next(csv.reader(lines[:1], delimiter=separator))
-    if not all_numbers(first, "."):
-        known = list(map(as_it_was, first))
-        if known != first:
-            return _Start(separator, known, None, blank + 1)
-        return _Start(separator, None, None)
-    below = lines[1 : 1 + max(LOOK_CELLS // len(first), 1)]
-    names = like_names(first, list(csv.reader(below, delimiter=separator)), ".")
-    said = first_row_said(names, len(first))
-    return _Start(separator, None if names else made_up_names(len(first)), said)
+    places = {name: j for j, name in enumerate(dialect.names)}
+    first = {n: head.column(j).slice(0, FIRST_ROWS) for n, j in places.items() if not by_arrow[j]}
+    return Opened(
+        file,
+        dialect.names,
+        dialect.notes,
+        first,
+        None,
+        batches,
+        places,
+        lambda number: dialect.place(number + 1),
+        dialect.decimal,
+    )

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cuspfa._typing import Array
-from cuspfa.data.tables.text_format import is_missing, number
+from cuspfa._utils.optional import needed
+from cuspfa.data.tables.notes import DroppedColumn, Spell
 from cuspfa.errors import DataError
 
+MISSING_WORDS = ("", "NA", "N/A", "#N/A", "NaN", "null", ".", "-")
+"""What stands for a missing value, in capitals or not."""
+MISSING_SPELLINGS = sorted(
+    {spelling for word in MISSING_WORDS for spelling in (word, word.lower(), word.upper())}
+)
+"""The same for readers that tell capitals from small letters."""
+_MISSING_WORDS = frozenset(word.lower() for word in MISSING_WORDS)
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 _DATE = re.compile(
     r"\d{4}[-/.]\d{1,2}([-/.]\d{1,2})?([ T]\d.*)?"  # 2021-03-28, 2021-03-28T12:30
     r"|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}( \d.*)?"  # 28.03.2021, 3/28/21 12:30
@@ -20,7 +30,6 @@ _DATE = re.compile(
 )
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}([.,' \u00a0\u2009\u202f’]\d{3})+([.,]\d+)?", re.ASCII)
 _PER_CENT = re.compile(r"[+-]?\d*[.,]?\d+\s?%")
-EMPTY = "empty"
 MOSTLY = 0.5
 """From this part on, a column of text is told as numbers with something else between them."""
 
@@ -33,20 +42,18 @@ class Column:
     n_rows: int
     n_missing: int
     numbers: Array | None
-    """(n,) NaN where there is a missing value; None if the column holds something else. May be
+    """(n,) NaN where a value is missing; None if the column holds something else. May be
     infinite."""
-    why: str = ""
-    """What it holds if not numbers, for the person who expected some; without any cell of it."""
-    example: str = ""
-    """A cell of it, for the person's eyes alone: it is not written into any file."""
+    dropped: DroppedColumn | None = None
+    """What it holds if not numbers."""
     truth: bool = False
     """Was it true and false, read as 1 and 0?"""
     coded: int = 0
-    """Of the holes, those that --missing made."""
+    """Of the missing values, those that the user's codes made."""
 
 
 class Missing(NamedTuple):
-    """What --missing says stands for a missing value, beside `HOLES`."""
+    """What the user says stands for a missing value, beside `MISSING_WORDS`."""
 
     numbers: tuple[float, ...] = ()
     words: frozenset[str] = frozenset()
@@ -65,18 +72,42 @@ class Missing(NamedTuple):
 NONE = Missing()
 
 
-def parse_missing(given: Sequence[str]) -> Missing:
-    """Of words with commas between them; numbers are numbers, however they are written."""
-    words = [word.strip() for text in given for word in text.split(",") if word.strip()]
-    numbers = {word: number(word) for word in words}
-    found = [value for value in numbers.values() if value is not None]
-    others = frozenset(word.lower() for word, value in numbers.items() if value is None)
-    return Missing(tuple(found), others)
+def missing_codes(given: Sequence[str | float]) -> Missing:
+    """Codes as they are compared: numbers are numbers, however they are written."""
+    numbers, words = [], set()
+    for code in given:
+        value = number(code) if isinstance(code, str) else float(code)
+        if value is None:
+            words.add(str(code).strip().lower())
+        else:
+            numbers.append(value)
+    return Missing(tuple(numbers), frozenset(words))
+
+
+def is_missing(cell: str | None) -> bool:
+    """Does it stand for a missing value?"""
+    return cell is None or cell.strip().lower() in _MISSING_WORDS
+
+
+def number(cell: str, decimal: str = ".") -> float | None:
+    """The number a cell holds, infinity included; None if it holds something else."""
+    text = cell.strip()
+    if decimal == ",":
+        text = text.replace(",", ".", 1) if "." not in text else ""
+    if _NUMBER.fullmatch(text) or _INFINITE.fullmatch(text):
+        return float(text)
+    return None
 
 
 def clean(name: str) -> str:
     """A name as it is shown and matched: one line, no spaces around it, nothing unprintable."""
     return " ".join("".join(c for c in name if c.isprintable() or c.isspace()).split())
+
+
+def quoted(text: str, longest: int = 20) -> str:
+    """A piece of text as an example."""
+    short = clean(text)
+    return f'"{short[: longest - 1]}…"' if len(short) > longest else f'"{short}"'
 
 
 def column_of_texts(
@@ -90,34 +121,62 @@ def column_of_texts(
     values = [known[cell] for cell in cells]
     n_missing = sum(1 for value in values if value is not None and np.isnan(value))
     coded = n_missing - sum(map(is_missing, cells)) if missing.any else 0
-    if n_missing == len(cells):
-        return Column(name, len(cells), n_missing, None, EMPTY, coded=coded)
-    if all(value is not None for value in values):
-        return column_of_numbers(name, np.array(values, dtype=float), coded=coded)
+    if n_missing == len(cells) or all(value is not None for value in values):
+        column = column_of_numbers(name, np.array(values, dtype=float))
+        return replace(column, coded=coded)
     words = [cell.strip() for cell in cells if cell is not None and known[cell] is None]
     if n_missing + len(words) == len(cells) and all(w.lower() in ("true", "false") for w in words):
         truth = [np.nan if known[cell] is not None else float(_is_true(cell)) for cell in cells]
-        return column_of_numbers(name, np.array(truth), truth=True, coded=coded)
-    why, example = _why(words, len(cells) - n_missing), quoted(words[0])
-    return Column(name, len(cells), n_missing, None, why, example, coded=coded)
+        return replace(column_of_numbers(name, np.array(truth)), truth=True, coded=coded)
+    dropped = _not_numbers(name, words, len(cells) - n_missing)
+    return Column(name, len(cells), n_missing, None, dropped, coded=coded)
 
 
-def column_of_numbers(
-    name: str, values: Array, *, truth: bool = False, missing: Missing = NONE, coded: int = 0
-) -> Column:
+def column_of_numbers(name: str, values: Array, missing: Missing = NONE) -> Column:
     """Infinite values stay: `check_finite` refuses them where the column is used."""
-    numbers = np.array(values, dtype=float)
+    numbers, coded = np.array(values, dtype=float), 0
     if missing.numbers:
         codes = np.isin(numbers, missing.numbers)
         numbers[codes] = np.nan
         coded = int(codes.sum())
     n_missing = int(np.isnan(numbers).sum())
-    if n_missing == len(numbers):
-        return Column(name, len(numbers), n_missing, None, EMPTY, coded=coded)
-    return Column(name, len(numbers), n_missing, numbers, truth=truth, coded=coded)
+    empty = DroppedColumn(name, "empty") if n_missing == len(numbers) else None
+    return Column(
+        name, len(numbers), n_missing, None if empty else numbers, dropped=empty, coded=coded
+    )
 
 
-def check_finite(column: Column, source: str) -> None:
+def column_of_arrow(name: str, chunks: Any, missing: Missing = NONE, decimal: str = ".") -> Column:
+    """A column of any type that Arrow knows."""
+    pyarrow = needed("pyarrow", "Reading tables", "files")
+    types, kind, n = pyarrow.types, chunks.type, len(chunks)
+    if types.is_dictionary(kind):
+        return column_of_arrow(name, chunks.cast(kind.value_type), missing, decimal)
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return column_of_texts(name, chunks.to_pylist(), decimal, missing)
+    if is_number(kind):
+        chunks = chunks.cast(pyarrow.int8()) if types.is_boolean(kind) else chunks
+        numbers = chunks.cast(pyarrow.float64(), safe=False).to_numpy(zero_copy_only=False)
+        column = column_of_numbers(name, numbers, missing)
+        return replace(column, truth=types.is_boolean(kind))
+    if chunks.null_count == n:
+        dropped = DroppedColumn(name, "empty")
+    elif types.is_temporal(kind):
+        example = quoted(str(chunks.drop_null()[0].as_py()))
+        dropped = DroppedColumn(name, "dates", example=f", such as {example}")
+    else:
+        dropped = DroppedColumn(name, "type", detail=quoted(str(kind)))
+    return Column(name, n, chunks.null_count, None, dropped)
+
+
+def is_number(kind: Any) -> bool:
+    """Are all values of this Arrow type numbers, truth values or missing?"""
+    types = needed("pyarrow", "Reading tables", "files").types
+    tests = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_null)
+    return any(test(kind) for test in tests)
+
+
+def check_finite(column: Column, source: str, spell: Spell) -> None:
     """Refuse infinite values of a column that is to be used."""
     if column.numbers is None:
         return
@@ -126,7 +185,8 @@ def check_finite(column: Column, source: str) -> None:
         raise DataError(
             f"{source}: column {column.name!r} has {int(infinite.sum())} value(s) that are "
             f"infinite, the first in row {int(np.argmax(infinite)) + 1}. Put right what made them, "
-            "leave the column out, or have them taken as missing: --missing inf,-inf"
+            "leave the column out, or have them taken as missing: "
+            f"{spell('missing', ('inf', '-inf'))}"
         )
 
 
@@ -134,44 +194,14 @@ def _is_true(cell: str | None) -> bool:
     return cell is not None and cell.strip().lower() == "true"
 
 
-def _why(words: list[str], filled: int) -> str:
+def _not_numbers(name: str, words: list[str], filled: int) -> DroppedColumn:
     if all(_THOUSANDS.fullmatch(word) for word in words):
-        return "numbers with thousands signs (save them without)"
-    if all(_PER_CENT.fullmatch(word) for word in words):
-        return "numbers with per cent signs (save them without)"
-    if len(words) <= (1 - MOSTLY) * filled:
-        return f"correct, or leave empty, {len(words)} of {filled} values that are no numbers"
-    if all(_DATE.fullmatch(word) for word in words):
-        return "dates or times"
-    return "text"
-
-
-def quoted(text: str, longest: int = 20) -> str:
-    """A piece of text as an example."""
-    short = clean(text)
-    return f'"{short[: longest - 1]}…"' if len(short) > longest else f'"{short}"'
-
-
-def unique_names(names: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Clean names, no two the same and none empty; and what had to be said about that."""
-    found: list[str] = []
-    taken: set[str] = set()
-    notes: list[str] = []
-    nameless: list[str] = []
-    for position, raw in enumerate(names, 1):
-        name = clean(raw)
-        if not name:
-            name = f"column{position}"
-            nameless.append(name)
-        if name in taken:
-            twice, copy = name, 2
-            while f"{twice}_{copy}" in taken:
-                copy += 1
-            name = f"{twice}_{copy}"
-            notes.append(f"Column {position} is called {quoted(twice)} again; here it is {name!r}.")
-        taken.add(name)
-        found.append(name)
-    if nameless:
-        shown = ", ".join(nameless[:4]) + (", …" if len(nameless) > 4 else "")
-        notes.append(f"Without a name in the header, and called so here: {shown}.")
-    return found, notes
+        code = "thousands"
+    elif all(_PER_CENT.fullmatch(word) for word in words):
+        code = "per_cent"
+    elif len(words) <= (1 - MOSTLY) * filled:
+        code = "mixed"
+    else:
+        code = "dates" if all(_DATE.fullmatch(word) for word in words) else "text"
+    example = f", such as {quoted(words[0])}"
+    return DroppedColumn(name, code, len(words), filled, example=example)

@@ -9,15 +9,18 @@ import shlex
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cuspfa._utils.optional import needed
 from cuspfa.data.out_of_core.memory import allowed_bytes, in_words
-from cuspfa.data.tables.cells import Column, Missing, parse_missing, unique_names
-from cuspfa.data.tables.text import column_of_arrow, read_columns, take_apart
+from cuspfa.data.tables.cells import Column, column_of_arrow, missing_codes
+from cuspfa.data.tables.column_names import find_column, unique_names
+from cuspfa.data.tables.dialect import USUAL, Reading, find_dialect
+from cuspfa.data.tables.notes import Note
+from cuspfa.data.tables.text import whole_text
 from cuspfa.errors import DataError, InputError
 
 COPIES = 4
@@ -35,34 +38,20 @@ OFFICE = {
 """How files begin that people try and that are no tables for us."""
 
 
-@dataclass(frozen=True)
-class Reading:
-    """What the command line says of how a table is written."""
-
-    header: bool | None = None
-    """Does the first row name the columns? None: find out."""
-    decimal: str | None = None
-    """The decimal sign; None: find out."""
-    missing: Sequence[str] = ()
-    """Words and numbers that stand for missing values, with commas between them."""
-
-
 @dataclass(frozen=True, eq=False)
-class Table:
-    """What was read."""
+class FileTable:
+    """All columns of a file."""
 
     source: str
     """The file's name, or standard input."""
     kind: str
     columns: list[Column]
     n_rows: int
-    notes: list[str] = field(default_factory=list)
-    """What had to be assumed."""
+    notes: list[Note]
+    """What was found out or assumed."""
     id_position: int | None = None
     ids: list[str] | None = None
     """Names of the rows, if a column of them was asked for."""
-    loud: list[str] = field(default_factory=list)
-    """Of the notes, those to be heard in any case."""
 
     @property
     def names(self) -> list[str]:
@@ -75,39 +64,39 @@ class Table:
         return sum(column.n_missing for column in self.columns)
 
 
-USUAL = Reading()
 Check = Callable[[list[str]], object]
 
 
-def read_table(
-    path: str,
-    *,
-    id_column: str | None = None,
-    how: Reading = USUAL,
-    check: Check = list,
-) -> Table:
+def read_file(
+    path: str, *, id_column: str | None = None, how: Reading = USUAL, check: Check = list
+) -> FileTable:
     """The table in a file, "-" being standard input; what it holds decides how it is read.
 
     `check` is shown the names of the columns before their cells are read, which may take long.
     """
     source = "standard input" if path == "-" else path
     try:
-        return _read(path, source, id_column, how, check)
+        raw = _decompressed(_standard_input() if path == "-" else _bytes(Path(path)), source)
+        _check_kind(raw, source)
+        return _parsed(source, raw, id_column, how, check)
     except MemoryError:
         raise DataError(
             f"{source} does not fit into memory. Save it as a file that is not compressed, or as "
-            "Parquet, and read that by blocks: --memory-limit 1GB"
+            f"Parquet, and read that by blocks: {how.spell('memory_limit', '1GB')}"
         ) from None
 
 
-def _read(path: str, source: str, id_column: str | None, how: Reading, check: Check) -> Table:
-    raw = _standard_input() if path == "-" else _bytes(Path(path))
-    if raw.startswith(b"\x1f\x8b"):
-        try:
-            with gzip.GzipFile(fileobj=io.BytesIO(raw)) as inside:
-                raw = _no_more(inside, f"{source}, once it is decompressed,")
-        except (OSError, EOFError, zlib.error) as error:
-            raise DataError(f"{source}: the compressed file is damaged ({error}).") from None
+def _decompressed(raw: bytes, source: str) -> bytes:
+    if not raw.startswith(b"\x1f\x8b"):
+        return raw
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(raw)) as inside:
+            return _no_more(inside, f"{source}, once it is decompressed,")
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{source}: the compressed file is damaged ({error}).") from None
+
+
+def _check_kind(raw: bytes, source: str) -> None:
     if not raw:
         raise DataError(f"{source} is empty. Give a file with rows and columns.")
     if raw.startswith(b"PK\x03\x04") and raw[30:38] == b"fit.json":
@@ -118,44 +107,68 @@ def _read(path: str, source: str, id_column: str | None, how: Reading, check: Ch
             raise DataError(
                 f"{source} is {what}. Save the table as CSV from the program that made it."
             )
-    missing = parse_missing(how.missing)
-    table = _parsed(source, raw, id_column, how, missing, check)
-    if missing.any:
-        coded = sum(column.coded for column in table.columns)
-        note = f"--missing made {coded or 'no'} cell{'' if coded == 1 else 's'} missing."
-        table.notes.append(note)
-        table.loud.extend([] if coded else [note])
-    return table
 
 
 def _parsed(
-    source: str, raw: bytes, id_column: str | None, how: Reading, missing: Missing, check: Check
-) -> Table:
+    source: str, raw: bytes, id_column: str | None, how: Reading, check: Check
+) -> FileTable:
+    missing = missing_codes(how.missing)
     try:
         if raw.startswith(b"PAR1"):
-            return _from_arrow(source, "Parquet", raw, id_column, missing, check)
-        if raw.startswith((b"ARROW1", b"FEA1")):
-            return _from_arrow(source, "Feather", raw, id_column, missing, check)
-        return _from_text(source, raw, id_column, how, missing, check)
+            kind, names, notes, read = _of_arrow("Parquet", raw)
+        elif raw.startswith((b"ARROW1", b"FEA1")):
+            kind, names, notes, read = _of_arrow("Feather", raw)
+        else:
+            kind, names, notes, read = _of_text(raw, how)
+        position = None
+        if id_column is not None:
+            position = find_column(how.spell("id_column"), id_column, names)
+        check(names)
+        chunks, decimal = read(position)
+        columns = [
+            column_of_arrow(name, one, missing, decimal)
+            for name, one in zip(names, chunks, strict=True)
+        ]
     except DataError as error:
         raise DataError(f"{source}: {error}") from error
+    ids = (
+        None
+        if position is None
+        else ["" if v is None else str(v) for v in chunks[position].to_pylist()]
+    )
+    truths = tuple(column.name for column in columns if column.truth)
+    notes = notes + ([Note("truth", truths)] if truths else [])
+    if missing.any:
+        notes = [*notes, Note("missing", count=sum(column.coded for column in columns))]
+    return FileTable(source, kind, columns, columns[0].n_rows, notes, position, ids)
 
 
-def find_column(option: str, word: str, names: list[str]) -> int:
-    """The position of the column that is called so."""
-    if word in names:
-        return names.index(word)
-    raise InputError(f"{option}: {no_such_column(word, names)}")
+Read = Callable[[int | None], tuple[list[Any], str]]
+"""Arrow columns and the decimal sign; the column at the position given as text."""
 
 
-def no_such_column(word: str, names: list[str]) -> str:
-    """That there is none of this name, and which one may be meant."""
-    near = difflib.get_close_matches(word, names, n=1)
-    lower = [name for name in names if name.lower() == word.lower()]
-    if near or lower:
-        return f"there is no column {word!r}. Did you mean {(lower or near)[0]!r}?"
-    shown = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
-    return f"there is no column {word!r}. The columns are {shown} ({len(names)} in all)."
+def _of_text(raw: bytes, how: Reading) -> tuple[str, list[str], list[Note], Read]:
+    dialect = find_dialect(raw, how)
+
+    def read(position: int | None) -> tuple[list[Any], str]:
+        return whole_text(raw, dialect, position), dialect.decimal
+
+    kind = "TSV" if dialect.separator == "\t" else "CSV"
+    return kind, dialect.names, dialect.notes, read
+
+
+def _of_arrow(kind: str, raw: bytes) -> tuple[str, list[str], list[Note], Read]:
+    what = f"Reading {kind} files"
+    pyarrow = needed("pyarrow", what, "files")
+    module = needed(f"pyarrow.{kind.lower()}", what, "files")
+    try:
+        table = module.read_table(pyarrow.BufferReader(raw))
+    except (pyarrow.ArrowException, OSError) as error:
+        raise DataError(f"the {kind} file is damaged ({error}).") from None
+    names, notes = unique_names(table.column_names)
+    if not names:
+        raise DataError("it has no columns.")
+    return kind, names, notes, lambda _: (list(table.columns), ".")
 
 
 def _standard_input() -> bytes:
@@ -218,47 +231,3 @@ def _similar(path: Path) -> str:
         return f" There is no directory {str(path.parent)!r} either."
     near = difflib.get_close_matches(path.name, names, n=1, cutoff=0.8)
     return f" Did you mean {str(path.with_name(near[0]))!r}?" if near else ""
-
-
-def _from_text(
-    source: str, raw: bytes, id_column: str | None, how: Reading, missing: Missing, check: Check
-) -> Table:
-    text = take_apart(raw, header=how.header, decimal=how.decimal)
-    position = None if id_column is None else find_column("--id", id_column, text.names)
-    check(text.names)
-    columns, ids = read_columns(text, position, missing)
-    kind = "TSV" if text.separator == "\t" else "CSV"
-    notes = text.notes + _truths(columns)
-    loud = [text.guess] if text.guess else []
-    return Table(source, kind, columns, columns[0].n_rows, notes, position, ids, loud)
-
-
-def _from_arrow(
-    source: str, kind: str, raw: bytes, id_column: str | None, missing: Missing, check: Check
-) -> Table:
-    what = f"Reading {kind} files"
-    pyarrow = needed("pyarrow", what, "files")
-    module = needed(f"pyarrow.{kind.lower()}", what, "files")
-    try:
-        table = module.read_table(pyarrow.BufferReader(raw))
-    except (pyarrow.ArrowException, OSError) as error:
-        raise DataError(f"the {kind} file is damaged ({error}).") from None
-    names, notes = unique_names(table.column_names)
-    if not names:
-        raise DataError("it has no columns.")
-    position = None if id_column is None else find_column("--id", id_column, names)
-    check(names)
-    chunks = [table.column(j) for j in range(len(names))]
-    ids = None if position is None else _texts(chunks[position])
-    columns = [column_of_arrow(name, one, missing) for name, one in zip(names, chunks, strict=True)]
-    notes += _truths(columns)
-    return Table(source, kind, columns, int(table.num_rows), notes, position, ids)
-
-
-def _truths(columns: list[Column]) -> list[str]:
-    found = [column.name for column in columns if column.truth]
-    return [f"True and false are read as 1 and 0: {', '.join(found)}."] if found else []
-
-
-def _texts(chunks: Any) -> list[str]:
-    return ["" if value is None else str(value) for value in chunks.to_pylist()]
