@@ -44,7 +44,11 @@ def test_every_door(frame: Any, tmp_path: Path) -> None:
             CuspFactorAnalysis().fit(tmp_path / name)
         with pytest.raises(DataError, match=ADVICE):
             CuspFactorAnalysis().fit(RowStream(tmp_path / name, batch_rows=7))
-    for call in (Moments.from_rows, select_n_factors, lambda X: Moments.from_stream(iter([X]))):
+    for call in (
+        Moments.from_rows,
+        lambda X: select_n_factors(CuspFactorAnalysis(), X),
+        lambda X: Moments.from_stream(iter([X])),
+    ):
         with pytest.raises(DataError, match=ADVICE):
             call(matrix)
     dask = pytest.importorskip("dask.array", reason="an extra")
