@@ -31,6 +31,8 @@ def row_blocks(rows: Any) -> Iterator[Array]:
         yield np.asarray(dense, dtype=float, order="C")
 
 
+DEPENDENT = 1e-10
+"""Part of a column's sum of squares: if the columns before it leave less, it depends on them."""
 LARGEST_KEPT_DATA = 4_000_000
 """Numbers of a matrix that a posterior may keep: 32 MB. Above, exact sweeps would take minutes."""
 
@@ -58,12 +60,18 @@ class RotatedRows:
 
 
 def _root(gram: Array, n: float) -> Array:
-    """R with RᵀR = G, of no more than n rows."""
+    """R with RᵀR = G, of no more than n rows.
+
+    Triangular, or symmetric where columns depend on each other. There rounding errors decide
+    whether a triangular root exists, and draws would be others with one than with the other.
+    """
     if n >= len(gram):
         try:
-            return np.asarray(np.linalg.cholesky(gram).T)
+            lower = np.linalg.cholesky(gram)
         except np.linalg.LinAlgError:
-            pass  # columns that depend on each other
+            lower = None
+        if lower is not None and np.all(np.diag(lower) ** 2 > DEPENDENT * np.diag(gram)):
+            return np.asarray(lower.T)
     root = symmetric_root(gram)
     return root if n >= len(gram) else rotated_rows(root, round(n))
 

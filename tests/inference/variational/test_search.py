@@ -9,6 +9,7 @@ from sklearn.datasets import load_breast_cancer, load_wine
 
 import bridge
 from cuspfa import CuspFactorAnalysis, CuspPrior, EmpiricalBayesSlab, Variational, datasets
+from cuspfa.data.in_memory import RotatedRows
 from cuspfa.errors import CuspWarning
 from cuspfa.inference.variational import settings as settings_module
 from cuspfa.inference.variational.init import principal_axes
@@ -140,3 +141,22 @@ def test_one_factor_less_may_be_without_a_strong_one():
     searched = CuspFactorAnalysis.as_published("variational", search=True).fit(rows)
     assert searched.n_factors_ == random.n_factors_ == 1
     assert searched.lower_bound_ > random.lower_bound_ - 0.05
+
+
+# --- columns that depend on each other ---
+
+
+def test_rounding_errors_of_dependent_columns_change_nothing():
+    """Whether a singular matrix has a triangular root is rounding; draws must not depend on it."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((60, 6))
+    rows = np.column_stack([rows, rows[:, :3].sum(axis=1)])
+    rows -= rows.mean(axis=0)
+    gram = rows.T @ rows
+    root = RotatedRows(gram, None, 60.0).rows
+    np.testing.assert_allclose(root.T @ root, gram, atol=1e-10)
+    for size in (-1e-12, -1e-13, 1e-13, 1e-12):  # the smallest eigenvalue below zero, or above
+        again = RotatedRows(gram + size * np.eye(7), None, 60.0).rows
+        np.testing.assert_allclose(again, root, atol=1e-5)
+    independent = RotatedRows(gram[:6, :6], None, 60.0).rows
+    np.testing.assert_allclose(independent, np.triu(independent))

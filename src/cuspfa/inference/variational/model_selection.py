@@ -44,7 +44,7 @@ def score_candidates(search: Search) -> None:
             ):
                 break
             scored = _bridge(search, k, search.settings.draws)
-            rising = step > 0 and _behind(best, scored) > 0.0
+            rising = step > 0 and _behind(best, scored) > search.settings.parsimony
             best = max(best, scored)
             if _behind(scored, best) > search.settings.bridge_behind:
                 break
@@ -112,8 +112,8 @@ def _close_below(search: Search) -> bool:
 def score_by_collapsed_bound(search: Search) -> None:
     """Upwards while in reach, and the one below if its bound is close; by `collapsed_bound.py`.
 
-    As long as the evidence rises by more than its error, every K that has a run of living factors
-    is in reach.
+    As long as the evidence rises by more than `parsimony` and its error, every K that has a run of
+    living factors is in reach.
     """
     if search.best.state.n_factors > search.settings.heaviest or not _open_question(search):
         return
@@ -129,7 +129,7 @@ def score_by_collapsed_bound(search: Search) -> None:
         more = _draws(search, k, most) > scored.n_draws
         if more and abs(scored.value - best.value) < 4 * np.hypot(scored.error, best.error):
             best, scored = _score(search, top, most), _score(search, k, most)
-        rising = _behind(best, scored) > 0.0
+        rising = _behind(best, scored) > search.settings.parsimony
         misses = 0 if scored.value > best.value else misses + 1
 
 

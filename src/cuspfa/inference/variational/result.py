@@ -32,7 +32,7 @@ from cuspfa.posterior.provenance import Provenance
 from cuspfa.posterior.variational import VariationalPosterior
 from cuspfa.rotation.gpa import Rotation
 
-EMPTY = 1e-10
+EMPTY = 1e-8
 """A factor that explains less than this share of the variance has no loadings."""
 
 
