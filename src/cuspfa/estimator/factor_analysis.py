@@ -71,8 +71,7 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
         "equamax" keep them uncorrelated; "promax", "oblimin", "quartimin" and "geomin" do not. A
         `Rotation` has settings, and a target. Done on the correlation scale, whatever the units.
     random_state : None, int, numpy.random.Generator or numpy.random.RandomState
-        Seed. A search from the spectrum needs it only for p > 400; random starts and sampling
-        always.
+        Seed of random starts and of a sampler. A search from the spectrum does not depend on it.
     n_jobs : int or None, default=None
         Processes for random starts and for chains of large data, as in joblib.
 
