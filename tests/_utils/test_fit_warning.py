@@ -349,7 +349,7 @@ def recipe(data: DataProvenance | None, **settings: Any) -> str:
         ),
         (
             replace(DATA, by_blocks=True, options=ReadOptions(memory_limit="1GB")),
-            "X = RowStream('answers.csv', columns=['a', 'b', 'c'], memory_limit='1GB')",
+            "table = read_table('answers.csv', memory_limit='1GB')",
         ),
         (replace(DATA, form="stream"), "model = CuspFactorAnalysis(n_factors=1).fit(X)"),
         (replace(DATA, form="example"), 'X = datasets.load_bfi(subset="items", as_frame=True)'),

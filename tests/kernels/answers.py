@@ -59,7 +59,8 @@ def answers(model, X):
         "imputed draws": model.impute(missing(X[:20]), n_draws=2, random_state=0) / s,
     }
     if 2 <= model.n_factors_ <= 8:
-        found["varimax"] = np.array(posterior.align("varimax", draws=draws).table()[:3])
+        table = posterior.align("varimax", draws=draws).table()
+        found["varimax"] = np.array([table.mean, table.lower, table.upper])
     return found
 
 

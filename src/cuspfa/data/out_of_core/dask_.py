@@ -92,7 +92,7 @@ class DaskRows:
 
 
 def _nullable(kind: Any) -> bool:
-    """Pandas' own number types, which know of holes."""
+    """Pandas' own number types, which have missing values."""
     return str(kind).lower().startswith(("int", "uint", "float", "double", "bool"))
 
 

@@ -207,8 +207,8 @@ class RowStream:
     def blocks(self, *, allow_missing: bool = False) -> Iterator[Block]:
         """Blocks of rows, read ahead in a thread; a value that is no number is an error.
 
-        With `holes` all rows are there, with their missing values; without, rows that have no value
-        at all are left out and counted.
+        With `allow_missing` all rows are there, with their missing values; without, rows that have
+        no value at all are left out and counted.
         """
         began, rows = time.perf_counter(), 0
         self.empty_rows = 0
@@ -349,7 +349,7 @@ def check_block(
     kind, what = (MissingValuesError, "NaN") if missing else (DataError, "infinity")
     if not missing and block.rows.dtype == np.float32:
         what += ", or a value beyond the range of float32,"
-    advice = "fill the holes" if missing else "put right what made them"
+    advice = "fill in the missing values" if missing else "put right what made them"
     raise kind(
         f"{block.place}: {column_label(column, names)} has {what} in row {block.first + row}, "
         f"counted from 0. Drop such rows or columns, or {advice}."

@@ -36,8 +36,8 @@ from cuspfa.model.prior import CuspPrior
 from cuspfa.model.slabs import LOG_2PI, Slab
 
 SURROGATE_PAIRS, SURROGATE_ERROR = 100, 0.3
-"""Pairs of draws for a likeness of the data, and the error of its difference to them, in nats, that
-is small enough."""
+"""Pairs of draws for a surrogate of the data, and the error of its difference to them, in nats,
+that is small enough."""
 ROTATIONS = 100
 """Random rotations for the loss of the slab when columns mix."""
 
@@ -61,8 +61,8 @@ def evidence(
 ) -> Evidence:
     """Collapsed bound of a converged state; for a spike at zero.
 
-    Where there is a likeness of the data, it is quick, and varies with Λ and σ² nearly as the data
-    do: few draws find the difference of the two, and many the likeness itself. What is called
+    Where there is a surrogate of the data, it is quick, and varies with Λ and σ² nearly as the data
+    do: few draws find the difference of the two, and many the surrogate itself. What is called
     before each draw may raise, to stop it.
     """
     k = state.n_factors

@@ -188,7 +188,7 @@ def signal_left(search: Search, state: VariationalState, part: float) -> bool:
 
 
 def _draws(search: Search, k: int, most: int) -> int:
-    if search.followed:  # most of the averaging is done with the likeness
+    if search.followed:  # most of the averaging is done with the surrogate
         return search.settings.fewest_draws
     return int(
         np.clip(

@@ -84,7 +84,7 @@ class Search:
         self._axes: Array | None = None
         """Axes that random numbers of a start belong to, when there are any."""
         self.followed = False
-        """Has it followed a search of a likeness of the data?"""
+        """Has it followed a search of a surrogate of the data?"""
 
     @property
     def best(self) -> Run:
@@ -430,6 +430,10 @@ class Search:
         starts = doubled * self.settings.random_starts
         for k in [top] * (starts // 2) + flat * starts:
             self.try_state(self.random_state(k, rng))
+        if self.prior.spike is not None:
+            # A wide spike has maxima in which an inactive factor carries signal.
+            for k in sorted({top, top + 1, *flat}) * self.settings.random_starts_of_spike:
+                self.try_state(self.random_state(k, rng), patient=True)
 
     def walk(self) -> None:
         """Walks and restarts until they find nothing better."""
@@ -442,7 +446,7 @@ class Search:
     def follow(self, like: DataSource) -> None:
         """Search where it is quick, and go on here from the best of what was found there.
 
-        The likeness is made anew of what a fit to it says, a few times, before it is searched.
+        The surrogate is made anew of what a fit to it says, a few times, before it is searched.
         """
         for _ in range(self.settings.surrogate_refreshes):
             first = self._beside(like)

@@ -34,6 +34,8 @@ class SearchSettings:
     """Random starts are made at neighbours of the best K whose bound is so close to it."""
     random_starts: int = 4
     """Random starts of each such neighbour; half as many are made at the best K itself."""
+    random_starts_of_spike: int = 4
+    """Further random starts of each such number under a finite spike, each run to its end."""
     most_dropped: int = 20
     """Factors of the best K, the weakest first, without each of which one less is tried."""
     most_axes: int = 100

@@ -223,7 +223,7 @@ class Variational(BaseEstimator):  # type: ignore[misc]
             out_of_time,
             set_limit if reached else None,
             search.climb()[0] if found else math.nan,
-            evidence_rising(search) if found else None,
+            evidence_rising(search) if found and number < limit else None,
         )
 
 
