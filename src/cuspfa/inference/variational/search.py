@@ -553,6 +553,7 @@ class Search:
             first = self.try_state(self.spectral_state(k))
             slow = first.n_iter > self.settings.slow_iterations
             if k and (slow or not self.is_alive(first.state) or self._neighbours_are_better(k)):
+                self._random_starts_at(k)
                 self._approach(k)
         finally:  # also when it is stopped: other K were steps on the way
             # A finite spike may call a given factor inactive: then the most that stayed count.
@@ -573,15 +574,28 @@ class Search:
             self.try_state(self.smaller(more), patient=True)
         return self.best_by_k[k].total > before + 2 * self.tol
 
+    def _random_starts_at(self, k: int) -> None:
+        """Reach k one factor at a time from where the spectrum suggests, and by random starts."""
+        state = self.try_state(self.spectral_state(), patient=True).state
+        while state.n_factors != k:
+            more = state.n_factors > k
+            start = self.smaller(state) if more else self.larger(state, self.left_over(state, 1))
+            after = self.try_state(start, patient=True).state
+            if not more and after.n_factors <= state.n_factors:
+                break  # the labels of a finite spike would not have one more
+            state = after
+        rng = np.random.default_rng(0)
+        for _ in range(self.settings.random_starts):
+            self.try_state(self.random_state(k, rng), patient=True)
+
     def _approach(self, k: int) -> None:
-        """Make random starts with k factors, and take k from a search over K of its own.
+        """Take k from a search over K of its own, where all starts so far leave empty factors.
 
         Where there are many maxima, a start with all factors at once seldom finds the best, and may
         end with factors without signal. If the search has k with all alive, these come first.
         """
-        rng = np.random.default_rng(0)
-        for _ in range(self.settings.random_starts):
-            self.try_state(self.random_state(k, rng), patient=True)
+        if k in self.best_by_k and self.is_alive(self.best_by_k[k].state):
+            return
         path = self.fresh(self.rng, silent=False)
         path.wanted = k
         try:
