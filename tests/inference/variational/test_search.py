@@ -8,6 +8,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_wine
 
 import bridge
+import cuspfa
 from cuspfa import CuspFactorAnalysis, CuspPrior, EmpiricalBayesSlab, Variational, datasets
 from cuspfa.data.in_memory import RotatedRows
 from cuspfa.errors import CuspWarning
@@ -160,3 +161,10 @@ def test_rounding_errors_of_dependent_columns_change_nothing():
         np.testing.assert_allclose(again, root, atol=1e-5)
     independent = RotatedRows(gram[:6, :6], None, 60.0).rows
     np.testing.assert_allclose(independent, np.triu(independent))
+
+
+def test_a_wide_spike_has_starts_in_which_inactive_factors_carry_signal():
+    """Without these starts the search ends at three factors and -4569.89."""
+    X = cuspfa.datasets.load_bfi(subset="paper").data
+    prior = cuspfa.CuspPrior(slab=cuspfa.GaussianSlab(1.0), spike=0.01)
+    assert cuspfa.CuspFactorAnalysis(prior=prior).fit(X).lower_bound_ > -4561.5
