@@ -63,7 +63,8 @@ def one(n: int, p: int, k: int, method: str, seed: int) -> dict[str, float]:
 
 
 def coverage() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    lines, details = [], []
+    lines: list[dict[str, Any]] = []
+    details: list[dict[str, Any]] = []
     for method in ("varimax", "oblimin"):
         for n, p, k in DESIGNS:
             sets = [one(n, p, k, method, seed) for seed in range(SETS)]
@@ -172,11 +173,12 @@ def alignment() -> list[dict[str, Any]]:
         "Loadings on rotated axes",
         lines,
         notes=[
-            "Items of one factor each (0.5 to 0.9) with small loadings besides, factors "
-            f"correlated {PHI}, K given; {SETS} sets for each (n, p, K) = "
-            f"{', '.join(map(str, DESIGNS))}. The truth is rotated by the same criterion. Each "
-            "draw is rotated by the criterion, then matched; beside it, each turned to the mean "
-            "by Procrustes. The large problem is made of simulated draws on random axes."
+            "Each item loads on one factor (0.5 to 0.9) and has small loadings on the others. "
+            f"The factors have correlations of {PHI}. K is given. There are {SETS} data sets for "
+            f"each (n, p, K) = {', '.join(map(str, DESIGNS))}. The true loadings are rotated by "
+            "the same criterion. Each draw is rotated by the criterion and then matched; for "
+            "comparison, each is rotated to the mean by Procrustes alone. The large problem "
+            "consists of simulated draws on random axes.",
         ],
         began=began,
         details=details,

@@ -129,15 +129,16 @@ def assumptions() -> list[dict[str, Any]]:
         print(f"  {name}: {measured}", flush=True)
     return save(
         "assumptions",
-        "Data that are not what the model says",
+        "Data that violate the assumptions",
         rows,
         notes=[
-            f"{SETS} sets each of {N} × {P} with {K} factors, dense with σ² ~ U(0.3, 1) except in "
-            "the last line, where each variable loads on one factor with 0.6 to 0.8. Skewed items "
-            "have five points, of which 60 % give the lowest or, every second column, the highest. "
-            f"Outlying rows are shifted together by {SHIFT:g} standard deviations along a random "
+            f"There are {SETS} data sets in each line, of {N} × {P} values with {K} factors. "
+            "Loadings are dense, with σ² ~ U(0.3, 1), except in the last line, where each "
+            "variable loads on one factor with 0.6 to 0.8. Skewed items have five categories; "
+            "60 % of the answers are in the lowest or, in every second column, in the highest. "
+            f"Outlying rows are shifted by {SHIFT:g} standard deviations along one random "
             f"direction. A doublet is two columns that share {100 * DOUBLED:.0f} % of their "
-            "variance with each other alone. CuspFactorAnalysis() as it comes."
+            "variance only with each other. CuspFactorAnalysis() has its default settings.",
         ],
         began=began,
         details=details,

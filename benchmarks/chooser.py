@@ -67,12 +67,13 @@ def chooser() -> list[dict[str, Any]]:
         ]
     return save(
         "sklearn",
-        "scikit-learn's FactorAnalysis with 5-fold choice of K",
+        "scikit-learn's FactorAnalysis, K by 5-fold cross-validation",
         rows,
         notes=[
-            "CuspFactorAnalysis() as it comes, median of 5 whole fits. FactorAnalysis at its "
-            "defaults, 5 folds for each of 5 candidates and one refit; where all folds would "
-            "exceed 3 minutes fewer are measured and the line says so."
+            "CuspFactorAnalysis() has its default settings; its time is the median of 5 whole "
+            "fits. FactorAnalysis has its default settings, with 5 folds for each of 5 "
+            "candidates and one refit. Where all folds would take more than 3 minutes, fewer "
+            "are measured, and the line says so.",
         ],
         began=began,
     )

@@ -105,12 +105,13 @@ def count() -> list[dict[str, Any]]:
         "The weight of the number of factors",
         rows,
         notes=[
-            "The number of factors of largest weight against the truth. Data from the prior: K ~ "
-            "Poisson(3), loadings, noise and rows from the very model that is fitted (InvGa(3, 1) "
-            "slab, InvGa(3, 1.5) noise, not standardised), p = 8, 12, 20, n = 50, 100, 300. Other "
-            "designs: dense, sparse, Laplace and falling loadings of strengths 0.4, 0.7, 1 with "
-            "the default prior, p = 10, 20, 40, n = 50 to 1000; weak factors are often not there "
-            "to be found. A weight is the softmax of the score over the numbers weighed."
+            "The number of factors with the largest weight is compared with the true number. "
+            "Data from the prior: K ~ Poisson(3); loadings, noise and rows are drawn from the "
+            "model that is fitted (InvGa(3, 1) slab, InvGa(3, 1.5) noise, not standardised), p "
+            "= 8, 12, 20, n = 50, 100, 300. Other designs: dense, sparse, Laplace and falling "
+            "loadings of strengths 0.4, 0.7, 1 with the default prior, p = 10, 20, 40, n = 50 "
+            "to 1000; in these many weak factors cannot be detected. A weight is the softmax of "
+            "the scores over the numbers of factors that were scored.",
         ],
         began=began,
         details=details,

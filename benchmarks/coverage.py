@@ -137,20 +137,21 @@ def coverage() -> list[dict[str, Any]]:
         print(f"  {rows[-2]['what']}: {rows[-2]['measured']}", flush=True)
     return save(
         "coverage",
-        "Intervals that cover",
+        "Coverage of intervals",
         rows,
         notes=[
-            f"Coverage of 95 % and 50 % intervals from {DRAWS} draws, over up to {ENTRIES} entries "
-            "of Ω and of its correlation matrix, averaged over the sets in which the true number "
-            "of factors was found. Entries that are exactly zero (sparse designs) are products of "
-            "loadings around zero, which intervals cover too often; they count only where it says "
-            "so. Widths of covariances are in units of the two standard deviations. "
-            "CuspFactorAnalysis() as it comes. 'without sweeps' is the scale-rotation move alone; "
-            "mean field is the paper's q, the negative control. Standard errors are over sets.",
-            f"{' and '.join(EDGE)}: four in five variables have nothing to do with a factor, and "
-            "there are more variables than rows. The slab has one variance for a whole column of "
-            "loadings, which says otherwise; intervals of the strong entries are then too narrow, "
-            "with exact sampling too.",
+            f"Coverage of 95 % and 50 % intervals from {DRAWS} draws, over up to {ENTRIES} "
+            "entries of Ω and of its correlation matrix, averaged over the data sets in which "
+            "the true number of factors was found. Entries that are exactly zero (sparse "
+            "designs) are products of loadings around zero. Intervals cover them more often "
+            "than stated, so they are included only where the line says so. Widths of "
+            "covariances are in units of the two standard deviations. CuspFactorAnalysis() has "
+            "its default settings. 'without sweeps' is the scale-rotation move alone; mean "
+            "field is the paper's q, the negative control. Standard errors are over data sets.",
+            f"{' and '.join(EDGE)}: four in five variables have no loading on a factor, and "
+            "there are more variables than rows. The slab has one variance for all loadings of "
+            "a factor, which is wrong for these designs. Intervals of the entries that are not "
+            "zero are then too narrow, also with exact sampling.",
         ],
         began=began,
         details=details,

@@ -14,6 +14,7 @@ from cuspfa.datasets import Simulation, simulate
 from cuspfa.inference.variational.collapsed_bound import Widened
 from cuspfa.inference.variational.model_selection import score_by_collapsed_bound
 from cuspfa.inference.variational.search import Search
+from cuspfa.inference.variational.search_over_k import search_over_k
 from cuspfa.model.prior import default_slab
 
 DESIGNS: dict[str, dict[str, Any]] = {
@@ -54,9 +55,9 @@ def one(sim: Simulation, slab: Any, seed: int) -> tuple[float, float, int]:
     prepared = prepare_rows(sim.X, scaling="columns", flat_mean=True)
     rng = np.random.default_rng(seed)
     prior = CuspPrior(slab=slab)
-    search = Search(prepared.source, prior, tol=0.05, max_iter=2000, max_factors=p, rng=rng)
-    search.over_k(score_by_collapsed_bound)
-    state, scale = search.chosen.state, prepared.scale
+    search = Search(prepared.source, prior, tol=0.05, max_iter=2000, max_factors=p)
+    search_over_k(search, score_by_collapsed_bound)
+    state, scale = search.candidates.chosen.state, prepared.scale
     mean = scale[:, None] * state.loadings.mean
     omega = mean @ mean.T
     own = scale**2 * (state.noise.variance + state.loadings.row_variance)
@@ -66,7 +67,7 @@ def one(sim: Simulation, slab: Any, seed: int) -> tuple[float, float, int]:
     widened = Widened(state)
     draws = np.empty((DRAWS, ENTRIES))
     for i in range(DRAWS):
-        loadings = scale[:, None] * (widened.mean + widened.draw(rng)[0])
+        loadings = scale[:, None] * (widened.mean + widened.draw(1, rng)[0][0])
         noise = scale**2 * state.noise.rate / rng.standard_gamma(state.noise.shape)
         draws[i] = np.einsum("ek,ek->e", loadings[left], loadings[right])
         draws[i] += np.where(left == right, noise[left], 0.0)
@@ -114,9 +115,10 @@ def defaults() -> list[dict[str, Any]]:
         "The default slab: error of the covariance and coverage",
         rows,
         notes=[
-            "Error: mean squared error of E[Ω] over that of the sample covariance. Coverage: of "
-            f"95 % intervals of {ENTRIES} entries of Ω from {DRAWS} draws of q widened along its "
-            "scale directions. Standardised columns, K found by the search, spike at zero.",
+            "Error: mean squared error of E[Ω], divided by that of the sample covariance. "
+            f"Coverage: of 95 % intervals of {ENTRIES} entries of Ω from {DRAWS} draws of q̃, "
+            "the widened variational distribution. Columns are standardised, K is found by the "
+            "search, and the spike is at zero.",
         ],
         began=began,
         details=details,

@@ -17,7 +17,6 @@ from cuspfa.data.in_memory import RotatedRows
 from cuspfa.errors import CuspWarning
 from cuspfa.inference.gibbs.chain import Model, begin, sweep
 from cuspfa.inference.gibbs.data_kernels import CompleteDataKernel
-from cuspfa.inference.gibbs.settings import gibbs_prior
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from oracles import gibbs as oracle
@@ -45,7 +44,7 @@ def literal(y: np.ndarray, sweeps: int) -> None:
         alpha=5.0,
         noise_shape=1.0,
         noise_rate=0.3,
-        max_columns=5,
+        n_terms=5,
         sweeps=sweeps,
         rng=np.random.default_rng(0),
         adapt=(1, -1.0, -5e-4),
@@ -89,7 +88,7 @@ def flat() -> list[dict[str, Any]]:
     p, k = 50, 5
     y = datasets.simulate(5000, p, k, random_state=0).X
     gram = y.T @ y / 5000
-    prior = gibbs_prior()
+    prior = Gibbs.default_prior()
 
     def sweeps(n: int) -> Any:
         spike = prior.slab.automatic_spike(n, p)
@@ -240,17 +239,20 @@ def gibbs() -> list[dict[str, Any]]:
     engines, details = both_engines()
     return save(
         "gibbs",
-        "The sampler",
+        "The Gibbs sampler",
         [*rows, *engines],
         notes=[
-            "The literal sampler (tests/oracles/gibbs.py) draws each row of Λ and of η by itself; "
-            f"its time is that of {SHORT} sweeps with about 5 columns, times 15 000/{SHORT}, while "
-            "ours includes the first 500 sweeps with all 26.",
-            "Cost by n: the cross-products of 5000 rows, scaled; a sweep sees n in one Wishart "
-            "draw only. Effective draws: bulk effective sizes of covariances among 20 columns, "
-            "given the number of factors, over processor seconds with the variational start.",
-            "Factors found: the most probable number and its probability, each data set.",
-            "Both engines with their default priors on the same Laplace data.",
+            "The literal sampler (tests/oracles/gibbs.py) draws each row of Λ and of η by "
+            f"itself. Its time is that of {SHORT} sweeps with about 5 columns, times 15 "
+            f"000/{SHORT}. The time of the package's sampler includes the first 500 sweeps with "
+            "all 26 columns.",
+            "Cost by n: the data are the cross-products of 5000 rows, scaled; n enters a sweep "
+            "only in one Wishart draw. Effective draws: bulk effective sample sizes of "
+            "covariances among 20 columns, given the number of factors, divided by processor "
+            "seconds with the variational start.",
+            "Factors found: the most probable number of factors and its probability, for each "
+            "data set.",
+            "The two engines are compared with their default priors on the same Laplace data.",
         ],
         began=began,
         details=details,

@@ -16,8 +16,8 @@ from cuspfa.inference.gibbs import chain, labels
 from cuspfa.inference.kernels import Chains, Scales
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "inference" / "gibbs"))
-import test_chain as distribution
+from inference.gibbs import test_chain as distribution
+from joint_draws import SLABS
 
 SETS, DRAWS, SWEEPS, BINS = 150, 19, 120, 5
 JOINT, STEPS, BROKEN = 8000, 4, 2000
@@ -34,17 +34,19 @@ def break_step(name: str | None) -> None:
 def ranks(slab: str, scale_rotation_every: int, seed: int, broken: str | None) -> np.ndarray:
     """Ranks of the truth among draws from its posterior, one for each feature; ties at random."""
     rng = np.random.default_rng([seed, 7])
-    truth = distribution.from_prior(distribution.SLABS[slab], 4, rng)
+    truth = distribution.from_prior(SLABS[slab], 4, rng)
     y = distribution.rows_given(truth, 8, rng)
-    model = distribution.model_of(y, distribution.SLABS[slab], scale_rotation_every)
+    model = distribution.model_of(y, SLABS[slab], scale_rotation_every)
     # Chains that begin at draws from the prior and end at one draw each: independent ones.
-    starts = [distribution.from_prior(distribution.SLABS[slab], 4, rng) for _ in range(DRAWS)]
+    starts = [distribution.from_prior(SLABS[slab], 4, rng) for _ in range(DRAWS)]
     state = side_by_side(starts)
     for at in range(1, SWEEPS + 1):
         state = chain.sweep(state, at, model, rng)
     found = np.array([distribution.features(one_of(state, b), y) for b in range(DRAWS)])
     ties = 1e-12 * rng.standard_normal((DRAWS + 1, found.shape[1]))
-    return np.sum(found + ties[1:] < np.array(distribution.features(truth, y)) + ties[0], axis=0)
+    at_truth = np.array(distribution.features(truth, y)) + ties[0]
+    ranks: np.ndarray = np.sum(found + ties[1:] < at_truth, axis=0)
+    return ranks
 
 
 def side_by_side(states: list[chain.GibbsState]) -> chain.GibbsState:
@@ -102,9 +104,10 @@ def joint(slab: str, part: float, broken: str | None = None) -> float:
     n, p = (7, 4) if part else (6, 3)
     sets = JOINT if broken is None else BROKEN
     try:
-        return distribution.paired(
-            distribution.SLABS[slab], n, p, 2, steps=STEPS, sets=sets, seed=5, part=part
+        largest = distribution.paired(
+            SLABS[slab], n, p, 2, steps=STEPS, sets=sets, seed=5, part=part
         )
+        return float(largest)
     finally:
         for step in ("draw_labels", "draw_sticks", "log_odds"):
             setattr(chain, step, getattr(labels, step))
@@ -113,7 +116,7 @@ def joint(slab: str, part: float, broken: str | None = None) -> float:
 def gibbs_calibration() -> list[dict[str, Any]]:
     began = time.perf_counter()
     plans: list[tuple[Any, ...]] = []
-    for slab in distribution.SLABS:
+    for slab in SLABS:
         plans += [
             (calibrated, slab, 0, None),
             (calibrated, slab, 3, None),
@@ -139,26 +142,28 @@ def gibbs_calibration() -> list[dict[str, Any]]:
         caught = value < 1e-3 if sbc else value > 4.5
         kind = "ranks" if sbc else "joint test"
         moves = f", moves every {plan[2]}" if sbc and plan[2] else ""
-        holes = "" if sbc or not plan[2] else f", {plan[2]:.0%} holes"
-        what = f"{kind}, {plan[1]} slab{moves}{holes}" + (f", broken: {broken}" if broken else "")
+        missing = "" if sbc or not plan[2] else f", {plan[2]:.0%} missing"
+        what = f"{kind}, {plan[1]} slab{moves}{missing}" + (f", broken: {broken}" if broken else "")
         measured = f"p = {value:.2g}" if sbc else f"largest |z| {value:.1f}"
         needed = ("p < 0.001" if sbc else "> 4.5") if broken else ("p ≥ 0.001" if sbc else "≤ 4.5")
         rows.append(row(what, measured, "", needed, caught if broken else not caught))
     return save(
         "gibbs_calibration",
-        "Is the sampler right?",
+        "Calibration of the Gibbs sampler",
         rows,
         notes=[
-            f"Ranks: {SETS} data sets from the prior (n = 8, p = 4, H = 4), {DRAWS} chains for "
-            f"each that begin at the prior, their states after {SWEEPS} sweeps; χ² of the rank of "
-            f"the truth in {BINS} bins, the smallest p of 14 features times 14. Thinned "
-            "draws of one chain are not independent, and ranks among them are not uniform: a first "
-            "version failed for that reason.",
-            f"Joint test: {JOINT} independent draws of parameters and data (n = 6, p = 3), and how "
-            f"{STEPS} sweeps change 14 features: not at all in the mean. It is Geweke's test "
-            "without its autocorrelation, by which errors come out too small.",
-            "Broken steps must be caught: labels that count a column itself to the slab, sticks "
-            "with a count too many, labels given θ where θ is drawn after them.",
+            f"Ranks: {SETS} data sets are drawn from the prior (n = 8, p = 4, H = 4). For each, "
+            f"{DRAWS} chains start at the prior, and their states after {SWEEPS} sweeps are the "
+            f"draws. The ranks of the true values in {BINS} bins are tested by χ²; the smallest "
+            "p of 14 features is multiplied by 14. Each draw is from another chain, because "
+            "ranks among dependent draws of one chain are not uniform.",
+            f"Joint test: {JOINT} independent draws of parameters and data (n = 6, p = 3), and "
+            f"the change of 14 features after {STEPS} sweeps, whose mean must be zero. This is "
+            "Geweke's joint test with independent draws, so that its standard errors need no "
+            "correction for autocorrelation.",
+            "Broken steps must be rejected: labels that assign a column itself to the slab, "
+            "sticks with one count too many, and labels drawn given θ where θ is drawn after "
+            "them.",
         ],
         began=began,
     )

@@ -59,10 +59,11 @@ def heldout() -> list[dict[str, Any]]:
         "Held-out likelihood on real data",
         rows,
         notes=[
-            "Mean log-likelihood of a test row under N(mean_, get_covariance()), 5 folds, train "
-            "and test standardised by the training rows. FactorAnalysis (exact SVD, tol 1e-3) at "
-            "the K in 1..20 that is best for these very test rows, an advantage it would not have "
-            "in use. Standard error over the 5 paired differences."
+            "Mean log-likelihood of a test row under N(mean_, get_covariance()), in 5 folds; "
+            "training and test rows are standardised by the training rows. FactorAnalysis "
+            "(exact SVD, tol 1e-3) has the K in 1..20 that is best for these test rows, an "
+            "advantage that it does not have in practice. Standard errors are over the 5 paired "
+            "differences.",
         ],
         began=began,
         details=details,

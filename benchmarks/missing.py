@@ -48,13 +48,15 @@ def hidden(data: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def one_set(data: np.ndarray, seed: int, k: int) -> dict[str, tuple[float, float, float]]:
     """By method: root mean squared error in standard deviations, seconds, coverage."""
-    holes, hide = hidden(data, seed)
+    incomplete, hide = hidden(data, seed)
     sd = np.nanstd(data, axis=0)
 
     def error(filled: np.ndarray) -> float:
         return float(np.sqrt(np.mean((((filled - data) / sd)[hide]) ** 2)))
 
-    found = {"column means": (error(np.where(hide, np.nanmean(holes, axis=0), data)), 0.0, np.nan)}
+    found = {
+        "column means": (error(np.where(hide, np.nanmean(incomplete, axis=0), data)), 0.0, np.nan)
+    }
     models = {
         "CuspFactorAnalysis()": CuspFactorAnalysis(),
         f"CuspFactorAnalysis(n_factors={k}), tol=1": CuspFactorAnalysis(
@@ -63,9 +65,9 @@ def one_set(data: np.ndarray, seed: int, k: int) -> dict[str, tuple[float, float
     }
     for name, model in models.items():
         began = time.process_time()
-        filled = model.fit(holes).impute(holes)
+        filled = model.fit(incomplete).impute(incomplete)
         seconds = time.process_time() - began
-        std = model.impute(holes, return_std=True)[1]
+        std = model.impute(incomplete, return_std=True)[1]
         inside = np.abs(filled - data)[hide] < 1.96 * std[hide]
         found[name] = (error(filled), seconds, float(np.mean(inside)))
     for name, imputer in {
@@ -75,7 +77,7 @@ def one_set(data: np.ndarray, seed: int, k: int) -> dict[str, tuple[float, float
         began = time.process_time()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # its own ConvergenceWarning
-            filled = imputer.fit_transform(holes)
+            filled = imputer.fit_transform(incomplete)
         found[name] = (error(filled), time.process_time() - began, np.nan)
     return found
 
@@ -100,7 +102,7 @@ def errors() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
                 f"{name}: error of held-out values",
                 f"{own[0]:.4f} (K = {k} given: {given[0]:.4f})",
                 others,
-                "below means and KNN, at most IterativeImputer's (0.1 % apart is equal)",
+                "below means and KNN, at most IterativeImputer's (to 0.1 %)",
                 own[0] < min(knn, plain) and own[0] <= their[0] * 1.001,
             )
         )
@@ -191,8 +193,8 @@ def slopes() -> list[dict[str, Any]]:
 
 
 INTERVALS = {
-    "(100, 8, 2), 15 % holes": ({"n": 100, "p": 8, "n_factors": 2}, 0.15, 120),
-    "(300, 12, 3), 30 % holes": ({"n": 300, "p": 12, "n_factors": 3}, 0.3, 120),
+    "(100, 8, 2), 15 % missing": ({"n": 100, "p": 8, "n_factors": 2}, 0.15, 120),
+    "(300, 12, 3), 30 % missing": ({"n": 300, "p": 12, "n_factors": 3}, 0.3, 120),
 }
 
 
@@ -257,14 +259,14 @@ def large() -> list[dict[str, Any]]:
         times.append(time.process_time() - began)
     return [
         row(
-            f"n = {n}, p = {p}, 10 % holes, K = {k}: an iteration",
+            f"n = {n}, p = {p}, 10 % missing, K = {k}: an iteration",
             f"{np.median(times):.2f} s",
             "one thread, median of five",
             "≤ 1.5 s",
             float(np.median(times)) <= 1.5,
         ),
         row(
-            f"n = {n}, p = {p}, 10 % holes, K = {k}: memory, the data themselves included",
+            f"n = {n}, p = {p}, 10 % missing, K = {k}: memory, the data themselves included",
             f"{1 + peak:.1f} times the data",
             "peak of preparation, start, an iteration, spectrum and likelihood",
             "≤ 4 times",
@@ -283,18 +285,21 @@ def missing() -> list[dict[str, Any]]:
         "Missing values",
         rows,
         notes=[
-            "Held-out values: a tenth of what is there is hidden (bfi itself lacks 508 more "
-            "besides); errors are root mean squares in standard deviations of the column, means of "
-            "three sets; times are processor seconds of fit and impute together. IterativeImputer "
-            "is scikit-learn's as it comes, with BayesianRidge; KNNImputer as it comes.",
-            "Slope: n = 200, six columns; column 5 is always there, and the three columns of the "
-            "regression lack 10 or 40 % of their values by whether it is low or high. 95 % "
-            "intervals for the slope of one on another with a third beside it. Three factors leave "
-            "six covariances free, as the regression does. Two do not: what is filled in then "
-            "knows more than the regression, for which Rubin's rules give intervals that are too "
+            "Held-out values: a tenth of the observed values is hidden (bfi has 508 missing "
+            "values besides). Errors are root mean squares in standard deviations of the "
+            "column, averaged over three data sets. Times are processor seconds of fit and "
+            "impute together. IterativeImputer (with BayesianRidge) and KNNImputer of "
+            "scikit-learn have their default settings.",
+            "Slope: n = 200, six columns. Column 5 is always observed. In the three columns of "
+            "the regression 10 or 40 % of the values are missing, depending on whether column 5 "
+            "is low or high. The intervals are 95 % intervals for the slope of one column on "
+            "another, with a third as covariate. With three factors the six covariances of the "
+            "regression are free. With two they are not: the imputation model then makes more "
+            "assumptions than the regression, and Rubin's rules give intervals that are too "
             "wide rather than too narrow.",
-            "Intervals: data with values missing completely at random; draws from chains of exact "
-            "sweeps, from the scale-rotation move alone, and from q (the negative control).",
+            "Intervals: values are missing completely at random. Draws come from chains of "
+            "exact sweeps, from the scale-rotation move alone, and from q (the negative "
+            "control).",
         ],
         began=began,
         details=details + further,

@@ -59,6 +59,8 @@ def noise() -> list[dict[str, Any]]:
         "noise",
         "The default noise prior",
         rows,
-        notes=["Mean log-likelihood a row of held-out data, 5 folds, K by the evidence."],
+        notes=[
+            "Mean log-likelihood of a held-out row, in 5 folds; K is chosen by the evidence.",
+        ],
         began=began,
     )

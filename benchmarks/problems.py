@@ -13,6 +13,9 @@ from cuspfa.datasets import Simulation, load_bfi, simulate
 
 SHAPES = ((100, 100, 15), (1000, 500, 20), (500, 5000, 20), (100_000, 200, 10))
 WIDE = (1000, 20_000, 30)
+FRESH = 20_261_118
+"""Seed of the sets of the section `optimum`, changed with the search: its results are of sets that
+nobody had looked at."""
 
 
 def shaped(n: int, p: int, k: int, seed: int = 0) -> Simulation:
@@ -48,7 +51,7 @@ def cases(number: int = 200) -> list[Case]:
     n ≥ 10 and n ≥ 4K, for the noise edge is about K small against n and p: where n/p is small, p
     is as large as that takes.
     """
-    rng = np.random.default_rng(2020)
+    rng = np.random.default_rng(FRESH)
     ratios = rng.permutation(np.geomspace(0.1, 100, number))
     factors = rng.permutation(np.arange(number) % 21)
     found = []
@@ -58,7 +61,7 @@ def cases(number: int = 200) -> list[Case]:
         strength = (1.0, 0.4)[seed // 2 % 2]
         rows = max(10, 4 * int(k))
         p = max(p, math.ceil(rows / ratio))
-        found.append(Case(seed, max(rows, round(ratio * p)), p, int(k), design, strength))
+        found.append(Case(FRESH + seed, max(rows, round(ratio * p)), p, int(k), design, strength))
     return found
 
 

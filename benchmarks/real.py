@@ -14,7 +14,7 @@ from benchmarks.record import row, save
 from cuspfa import CuspFactorAnalysis
 from cuspfa.data.complete import prepare_rows
 from cuspfa.inference.variational.init import draw_start
-from cuspfa.inference.variational.run import run
+from cuspfa.inference.variational.run import run_iterations
 from cuspfa.inference.variational.search import Search
 from cuspfa.inference.variational.settings import Variational, most_identified
 from cuspfa.model.prior import CuspPrior
@@ -38,13 +38,13 @@ def at_every_k(data: np.ndarray, last: int) -> list[tuple[float, str]]:
     best = []
     for k in range(last + 1):
         rng = np.random.default_rng([7, k])
-        search = Search(source, prior, tol=TOL, max_iter=5000, max_factors=limit, rng=rng)
+        search = Search(source, prior, tol=TOL, max_iter=5000, max_factors=limit)
         starts = [("spectral", search.spectral_state(k))]
         starts += [
             (f"random {i}", draw_start(source, prior, limit + 1, rng, k)) for i in range(RANDOM)
         ]
         ends = [
-            (run(state, source, prior, tol=TOL, max_iter=5000).total, name)
+            (run_iterations(state, source, prior, tol=TOL, max_iter=5000).total, name)
             for name, state in starts[: None if k else 1]
         ]
         best.append(max(ends))
@@ -97,9 +97,9 @@ def real() -> list[dict[str, Any]]:
         "The best bound: real data, every K tried",
         rows,
         notes=[
-            "Default prior, standardised columns, score='bound'. Against: for each K from 0 to 8 "
-            "beyond the K found (not beyond Ledermann's bound) one spectral and 4 random starts, "
-            "tol 1e-3.",
+            "Default prior, standardised columns, criterion='bound'. For comparison, one "
+            "spectral and 4 random starts are run for each K from 0 to 8 more than the K found "
+            "(at most the Ledermann bound), tol 1e-3.",
         ],
         began=began,
         details=done,

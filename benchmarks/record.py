@@ -19,7 +19,8 @@ RESULTS = Path(__file__).parent / "results"
 
 def _digest() -> str:
     """Short hash of the package's code, so that results can be matched with a version of it."""
-    files = sorted((Path(__file__).parents[1] / "src" / "cuspfa").rglob("*.py"))
+    source = Path(__file__).parents[1] / "src" / "cuspfa"
+    files = sorted(path for ending in ("*.py", "*.p[xy][xd]") for path in source.rglob(ending))
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:10]
 
 

@@ -1,4 +1,4 @@
-"""From the stored results to docs/benchmarks.md; nothing is said that is not in them."""
+"""Write docs/benchmarks.md and docs/defaults.md from the stored results alone."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from benchmarks.record import RESULTS
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 ORDER = (
     "paper",
+    "real_speed",
     "iterations",
     "sklearn",
     "wide",
@@ -27,6 +28,7 @@ ORDER = (
     "gibbs",
     "gibbs_calibration",
     "assumptions",
+    "model_error",
     "defaults",
     "noise",
     "scaling",
@@ -48,39 +50,42 @@ def report() -> Path:
 HEAD = """\
 # Benchmarks
 
-Made by `python -m benchmarks` from `benchmarks/results/*.json`; do not edit. Times are
-processor seconds of one thread, medians; read ratios rather than seconds, for other work ran
-beside. A line without a requirement is for information. `code` is a hash of `src/cuspfa`."""
+`python -m benchmarks` writes this page from `benchmarks/results/*.json`; do not edit it. Times are
+medians of processor seconds of one thread. Compare ratios rather than seconds, because other
+programs ran at the same time. A line without a requirement is for information. `code` is a hash of
+`src/cuspfa`."""
 
 
 DEFAULTS_HEAD = """\
 # Why these defaults
 
-Made by `python -m benchmarks defaults noise`; do not edit.
+`python -m benchmarks defaults noise` writes this page; do not edit it.
 
 ## The slab
-A fixed slab variance θ_0 inflates or deflates ΛΛᵀ whenever p is not small against n and θ_0 is
-not the loadings' own variance: it is the model, not the approximation. So the default must learn.
-One variance for all factors is best where they are alike and bad where their strengths differ;
-one for each factor is never bad and seldom best. The pooled slab,
-`InverseGammaSlab(2, 0.4, pooled=True)`, learns from the data how alike they are.
+A fixed slab variance θ_0 biases ΛΛᵀ, unless p is small relative to n or θ_0 equals the variance of
+the loadings. This bias is a property of the posterior, not of the variational approximation. So the
+default slab estimates the variance from the data. One variance for all factors is best where the
+factors have similar strengths, and bad where they have not. One variance for each factor is never
+bad and seldom best. The pooled slab, `InverseGammaSlab(2, 0.4, pooled=True)`, estimates from the
+data how similar the variances are.
 
-Error: mean squared error of E[Ω] over that of the sample covariance (1 = no better). In brackets
-the coverage of 95 % intervals from draws of q widened along its scale directions (see
-[the method](method.md), section 5). Those of `posterior_.draw` go through exact sweeps besides and
-cover better: [coverage](benchmarks.md#coverage). The number of factors was found by the search,
-and was right, in every set of every line.
+Each cell has the mean squared error of E[Ω], divided by that of the sample covariance (below 1 is
+better). In brackets is the coverage of 95 % intervals from draws of q̃, the widened variational
+distribution ([the method](method.md), section 5). The draws of `posterior_.draw` have a better
+coverage: [coverage](benchmarks.md#coverage). The search found the true number of
+factors in every data set of every line.
 
 """
 
 NOISE_HEAD = """
 
 ## The noise prior
-The authors' InvGa(1, 0.3) puts a floor under the noise of nearly collinear standardised columns,
-and shapes above −1 reward every factor that makes noise smaller ([the method](method.md),
-section 5), which with few rows is a factor of pure noise. The default is InvGa(−1, 0.003), flat in
-σ². Mean held-out log-likelihood a row, less the best of the line; below, the number of factors
-found in pure noise of that shape, ten sets:
+The paper's InvGa(1, 0.3) keeps the noise variances of nearly collinear standardised columns away
+from zero. Shapes above −1 favour every factor that makes noise variances smaller
+([the method](method.md), section 5). With few rows this produces factors in pure noise. The default
+is InvGa(−1, 0.003), which is flat in σ². The first lines have the mean held-out log-likelihood of a
+row, minus the best of the line. The lines below have the number of factors found in pure noise of
+shape (n, p), in ten data sets:
 
 """
 

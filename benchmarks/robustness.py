@@ -1,4 +1,4 @@
-"""Does anything break it? Thousands of random tables through every public door; a thousand fits.
+"""Thousands of random tables through every entry point; a thousand fits.
 
 The tables and the oracle are those of tests/robustness. `CUSPFA_CASES` and `CUSPFA_SEED` change how
 many and which.
@@ -32,19 +32,19 @@ CASES = int(os.environ.get("CUSPFA_CASES", "12000"))
 SEED = int(os.environ.get("CUSPFA_SEED", "1"))
 FITS, GROWTH = 1000, 10.0
 """Fits in one process, and the megabytes by which it may grow after the first hundred."""
-ENTRY_POINTS = [door for door, share in SHARES.items() for _ in range(share)]
+ENTRY_POINTS = [entry_point for entry_point, share in SHARES.items() for _ in range(share)]
 
 
 def one(number: int) -> tuple[str, str, float]:
-    """Door, answer or what went wrong, and seconds."""
+    """Entry point, answer or what went wrong, and seconds."""
     rng = np.random.default_rng([SEED, number])
-    door, recipe = ENTRY_POINTS[rng.integers(len(ENTRY_POINTS))], random_recipe(rng)
+    entry_point, recipe = ENTRY_POINTS[rng.integers(len(ENTRY_POINTS))], random_recipe(rng)
     began = time.process_time()
     try:
-        answer = check(door, recipe)
+        answer = check(entry_point, recipe)
     except RobustnessError as error:
         answer = f"WRONG: {error}"
-    return door, answer, time.process_time() - began
+    return entry_point, answer, time.process_time() - began
 
 
 def memory() -> float:
@@ -78,13 +78,13 @@ def robustness() -> list[dict[str, Any]]:
     wrong, slowest = [], 0.0
     tasks = (delayed(one)(number) for number in range(CASES))
     answers = Parallel(n_jobs=2, batch_size=10, return_as="generator")(tasks)
-    for number, (door, answer, seconds) in enumerate(answers):
+    for number, (entry_point, answer, seconds) in enumerate(answers):
         slowest = max(slowest, seconds)
         if answer.startswith("WRONG"):
-            wrong.append({"number": number, "door": door, "what": answer})
+            wrong.append({"number": number, "entry_point": entry_point, "what": answer})
             print(f"  {number}: {answer}", flush=True)
             answer = "wrong"
-        counts[door, answer] += 1
+        counts[entry_point, answer] += 1
         if number % 500 == 499:
             print(f"  {number + 1} cases, {len(wrong)} wrong", flush=True)
     total, right = sum(counts.values()), 0
@@ -92,9 +92,9 @@ def robustness() -> list[dict[str, Any]]:
         right += count * (answer == "right")
     rows = [
         row(
-            "tables through every public door: neither a right result nor a documented error",
+            "tables through every entry point: neither a correct result nor a documented error",
             f"{len(wrong)} of {total}",
-            f"{right} right results, {total - right - len(wrong)} documented errors; the slowest "
+            f"{right} correct results, {total - right - len(wrong)} documented errors; the slowest "
             f"took {slowest:.0f} s of processor time",
             "0 of 10 000 or more",
             not wrong and total >= 10_000,
@@ -108,21 +108,21 @@ def robustness() -> list[dict[str, Any]]:
         ),
     ]
     details: list[dict[str, Any]] = [
-        {"door": door, "answer": answer, "cases": count}
-        for (door, answer), count in sorted(counts.items())
+        {"entry_point": entry_point, "answer": answer, "cases": count}
+        for (entry_point, answer), count in sorted(counts.items())
     ]
     return save(
         "robustness",
-        "What tries to break it",
+        "Robustness: random tables and repeated fits",
         rows,
         notes=[
-            "Random tables of 0 to 50 rows and columns (tests/robustness/tables.py): types, "
-            "wrappings "
-            "of NumPy, SciPy, pandas, polars and pyarrow, holes, infinities, sizes from 1e-308 to "
-            "1e300, columns that are copies, sums, constant or hardly vary, odd names. A result "
-            "must be finite, consistent and the same as for a plain array; an error must be one "
-            "of cuspfa's; nothing may warn in the words of another library, change its input, "
-            f"touch global random numbers or take more than {PATIENCE} s."
+            "Random tables of 0 to 50 rows and columns (tests/robustness/tables.py): all types; "
+            "containers of NumPy, SciPy, pandas, polars and pyarrow; missing and infinite "
+            "values; sizes from 1e-308 to 1e300; columns that are copies, sums, constant or "
+            "near-constant; unusual names. A result must be finite, consistent and the same as "
+            "for a plain array. An error must be an error class of cuspfa. No call may issue a "
+            "warning of another library, change its input, change global random numbers or take "
+            f"more than {PATIENCE} s.",
         ],
         began=began,
         details=details + wrong,

@@ -29,7 +29,7 @@ LABELS = {
     "K": "factors K   (n = 2000, p = 500)",
 }
 # Slope, the point it is drawn through (counted from the end), where it begins, what it is.
-THEORY = {
+THEORY: dict[str, list[tuple[float, int, float, str]]] = {
     "n": [(1, -1, 2e4, "one pass over the rows, np²: slope 1")],
     "p": [(1, -1, 500, "products with n×p rows, npK: slope 1")],
     "K": [
@@ -72,11 +72,11 @@ def scaling() -> list[dict[str, Any]]:
     rows = [slopes(name, found) for name, found in points.items()]
     save(
         "scaling",
-        "Time of a fit against n, p and K",
+        "Time of a fit by n, p and K",
         rows,
         notes=[
-            "Default prior, K given, from raw data; median of 3 to 15 fits. Where n ≥ p also the "
-            "time after the one pass over the rows (fit_moments)."
+            "Default prior, K given, from raw data; median of 3 to 15 fits. Where n ≥ p, the "
+            "time after the one pass over the rows (fit_moments) is shown too.",
         ],
         began=began,
         details=[{"against": name, **one} for name, found in points.items() for one in found],

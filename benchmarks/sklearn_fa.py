@@ -30,7 +30,7 @@ def candidates(k: int) -> tuple[int, ...]:
 def choose(data: np.ndarray, k: int) -> Choice:
     """Cross-validate the candidates and refit the winner to all rows."""
     splits = list(KFold(5, shuffle=True, random_state=0).split(data))
-    scores = {number: [] for number in candidates(k)}
+    scores: dict[int, list[float]] = {number: [] for number in candidates(k)}
     spent, done = 0.0, 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -7,4 +7,5 @@ from sklearn.utils.extmath import randomized_svd
 
 
 def rank_60(data: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return randomized_svd(data, min(60, *data.shape), random_state=0)
+    left, values, right = randomized_svd(data, min(60, *data.shape), random_state=0)
+    return left, values, right

@@ -52,11 +52,11 @@ def wide() -> list[dict[str, Any]]:
     ]
     return save(
         "wide",
-        "Wide data",
+        "More columns than rows",
         rows,
         notes=[
-            "Times are medians of 3, by turns. Memory: high-water mark (VmHWM) of a process "
-            "of its own, less what it was with the data loaded."
+            "Times are medians of 3; the measured functions alternate. Memory: the peak (VmHWM) "
+            "of a separate process, minus its value with the data loaded.",
         ],
         began=began,
     )

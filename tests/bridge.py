@@ -1,5 +1,7 @@
 """Between the oracle's states (the paper's letters) and the package's blocks."""
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.special import entr
 
@@ -66,9 +68,37 @@ def package_state(y, s, hyper):
     )
 
 
+def literal_state(y, loadings, inactive_variance, noise, sticks, hyper):
+    """The oracle's state of K explicit factors and as many inactive ones as there are sticks left.
+
+    Their loadings have mean zero and the variances `inactive_variance`, one for each variable.
+    Factors are labelled with certainty as active or inactive. The scores are updated.
+    """
+    p, k = loadings.mean.shape
+    h = len(sticks.a) + 1
+    covariances = np.zeros((p, h, h))
+    covariances[:, :k, :k] = row_covariances(loadings)
+    inactive = np.arange(k, h)
+    covariances[:, inactive, inactive] = inactive_variance[:, None]
+    kappa = np.zeros((h, h))
+    kappa[np.arange(h), np.where(np.arange(h) < k, h - 1, 0)] = 1.0
+    state = oracle.State(
+        mu_eta=None,
+        V_eta=None,
+        mu_lambda=np.pad(loadings.mean, ((0, 0), (0, h - k))),
+        V_lambda=covariances,
+        A_sigma=noise.shape[0],
+        B_sigma=noise.rate,
+        kappa=kappa,
+        A_v=sticks.a,
+        B_v=sticks.b,
+    )
+    return oracle.step3_scores(y, state, hyper)
+
+
 def share_covariance(s):
     """The oracle state whose rows all have the first row's covariance."""
-    return oracle.replace(s, V_lambda=np.broadcast_to(s.V_lambda[0], s.V_lambda.shape).copy())
+    return replace(s, V_lambda=np.broadcast_to(s.V_lambda[0], s.V_lambda.shape).copy())
 
 
 def pairwise_correlations(rows):

@@ -12,6 +12,7 @@ import re
 import sys
 from itertools import zip_longest
 from pathlib import Path
+from types import FrameType
 from typing import NamedTuple
 from unittest import mock
 
@@ -85,7 +86,7 @@ def other_streams(key):
     original = np.random.default_rng
 
     def default_rng(seed=None):
-        frame = sys._getframe(1)
+        frame: FrameType | None = sys._getframe(1)
         inside = frame.f_globals.get("__name__", "").startswith("cuspfa.")
         while inside and frame is not None:
             inside = frame.f_globals.get("__name__") != "cuspfa.datasets"

@@ -71,6 +71,7 @@ def pictures_of_plots() -> None:
     loadings = plots.plot_loadings(posterior)
     for name, ax in {
         "plots_search.png": left,
+        "plots_model_error.png": plots.plot_model_error(posterior),
         "plots_loadings.png": loadings,
         "plots_forest.png": forests[0],
     }.items():

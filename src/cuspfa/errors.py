@@ -31,6 +31,10 @@ class CuspWarning(UserWarning):
     """Root of all warnings issued by cuspfa."""
 
 
+class PerformanceWarning(CuspWarning):
+    """Results are right and take longer than they need to; the message says what is missing."""
+
+
 def __getattr__(name: str) -> Any:
     if name == "ConvergenceWarning":  # also one of scikit-learn's, which is slow to load
         return import_module("cuspfa._utils.sklearn_compat").ConvergenceWarning

@@ -30,33 +30,39 @@ from cuspfa._utils.fit_warning import (
     AtLedermannBound,
     BoundDecreased,
     ChainsNotConverged,
-    Column,
     ColumnLimitReached,
+    ColumnRef,
+    ColumnsDropped,
     EmptyFactors,
     EmptyRows,
-    EngineSettings,
     EvidenceRising,
     FactorLimitReached,
     FitWarning,
     InactiveFactors,
     IterationLimit,
     LongFit,
+    ModelErrorNotLearned,
     NearConstant,
     NeverCoObserved,
-    OutOfTime,
     PossibleMissingCode,
     ReadingNote,
     SamplerOutOfTime,
     SingleValueRows,
+    TemperedLikelihood,
     TooFewDraws,
+    VariationalOutOfTime,
     column,
 )
 from cuspfa._utils.fit_warning_text import engine_code, python_text, terminal_text
+from cuspfa._utils.spelling import EngineSettings
+from cuspfa.data.provenance import DataProvenance
+from cuspfa.data.tables.notes import DroppedColumn, Note
+from cuspfa.data.tables.read_options import ReadOptions
 from cuspfa.errors import ConvergenceWarning, CuspWarning, FileError, InputError
 from cuspfa.inference.engine import engine_settings
 from cuspfa.io import posterior_format
-from cuspfa.posterior.files import KINDS
-from cuspfa.posterior.provenance import DataProvenance, DroppedColumn, Origin, ReadOptions
+from cuspfa.posterior.files import POSTERIOR_CLASSES
+from cuspfa.posterior.provenance import Origin
 from cuspfa.reporting.provenance_text import data_text, remarks, settings_text
 from cuspfa.reporting.recipe import python_recipe
 
@@ -64,11 +70,12 @@ X = datasets.simulate(150, 8, 2, random_state=1).X
 ENGINE = EngineSettings("variational", {"tol": 0.01})
 SAMPLER = EngineSettings("gibbs", {"n_chains": 2})
 EVERY: list[FitWarning] = [
-    ReadingNote("The first row holds numbers only: taken as data."),
+    ReadingNote(Note("no_header", count=7)),
+    ColumnsDropped((DroppedColumn("name", "text"), DroppedColumn("age", "few", 3, 60))),
     PossibleMissingCode(("a", "b"), 9, False),
     EmptyRows(3, 97),
-    NearConstant((Column(2, "income"), Column(5)), 1, 90),
-    NeverCoObserved(16, Column(0, "a"), Column(4, "b")),
+    NearConstant((ColumnRef(2, "income"), ColumnRef(5)), 1, 90),
+    NeverCoObserved(16, ColumnRef(0, "a"), ColumnRef(4, "b")),
     SingleValueRows(60, 120),
     InactiveFactors(3, 0, 0.3),
     EmptyFactors(8, 6),
@@ -76,8 +83,10 @@ EVERY: list[FitWarning] = [
     FactorLimitReached(100, 100, False, 321.4),
     EvidenceRising(12.5),
     ColumnLimitReached(3),
+    ModelErrorNotLearned("rows", 20, 30),
+    TemperedLikelihood(0.05, "missing", 170, 30, False),
     IterationLimit(2, 1e-9),
-    OutOfTime(0.3, False, None),
+    VariationalOutOfTime(0.3, False, None),
     BoundDecreased(),
     SamplerOutOfTime(5.0),
     ChainsNotConverged(math.inf, "log-likelihood", 500, 5),
@@ -109,8 +118,7 @@ def test_words_of_both_forms(warning: FitWarning) -> None:
         assert text == " ".join(text.split())
         assert "None" not in text.replace("CuspPrior(spike=None)", "")
         assert "nan" not in text
-    own = isinstance(warning, PossibleMissingCode)  # which the program alone looks for
-    assert own or "--" not in python
+    assert "--" not in python
     for argument in ("n_factors", "max_factors=", "max_time=", "callback"):
         assert argument not in program
 
@@ -119,7 +127,7 @@ def test_words_of_both_forms(warning: FitWarning) -> None:
 def test_code_and_fields_for_json(warning: FitWarning) -> None:
     found = warning.to_dict()
     assert found.pop("code") == warning.code
-    assert list(found) == [one.name for one in fields(warning)]  # type: ignore[arg-type]
+    assert list(found) == [one.name for one in fields(warning)]
     json.dumps(found)
 
 
@@ -130,18 +138,20 @@ def test_advice_for_python_is_code_with_the_other_settings() -> None:
     assert "max_factors=7 allows" in advised
     assert "method=Variational(max_factors=14, tol=0.01), or leave it out" in advised
     assert "give it: n_factors=7." in advised
-    advised = python_text(OutOfTime(0.3, False, 50.0), EngineSettings("variational"))
+    advised = python_text(VariationalOutOfTime(0.3, False, 50.0), EngineSettings("variational"))
     assert "max_time=0.3 seconds" in advised
     assert "rose by about 50 nats" in advised
     assert "method=Variational(max_time=3.0), or leave it out; or give the number" in advised
-    assert "rose" not in python_text(OutOfTime(0.3, False, 5.0))
+    assert "rose" not in python_text(VariationalOutOfTime(0.3, False, 5.0))
 
 
 def test_advice_for_the_program_has_its_options() -> None:
     advised = terminal_text(FactorLimitReached(100, 100, False, None), ENGINE)
     assert "as --max-factors 100 (the default) allows" in advised
     assert "raise it: --max-factors 200. To keep this number, give it: --factors 100." in advised
-    assert "--max-time 3, or leave it out" in terminal_text(OutOfTime(0.3, True, None), ENGINE)
+    assert "--max-time 3, or leave it out" in terminal_text(
+        VariationalOutOfTime(0.3, True, None), ENGINE
+    )
     assert "have the number found: no --factors." in terminal_text(EmptyFactors(3, 1))
     # Settings that are no options of the program are said to be Python's.
     longer = terminal_text(ChainsNotConverged(1.21, "log-likelihood", 500, 5), SAMPLER)
@@ -150,10 +160,10 @@ def test_advice_for_the_program_has_its_options() -> None:
 
 
 def test_columns_are_named_as_the_data_name_them() -> None:
-    assert column(1, None) == column(1, [0, 1]) == Column(1)
-    assert column(1, ["a", "b"]) == Column(1, "b")
-    assert column(1, [2010, 2011]) == Column(1, "2011")
-    said = NearConstant((Column(1, "2011"),), 1, 90)
+    assert column(1, None) == column(1, [0, 1]) == ColumnRef(1)
+    assert column(1, ["a", "b"]) == ColumnRef(1, "b")
+    assert column(1, [2010, 2011]) == ColumnRef(1, "2011")
+    said = NearConstant((ColumnRef(1, "2011"),), 1, 90)
     assert python_text(said).startswith("column '2011' (index 1) is nearly constant")
 
 
@@ -179,7 +189,7 @@ def test_a_fit_keeps_the_values_that_it_warns_of() -> None:
     provenance = model.posterior_.provenance
     assert provenance is not None
     assert provenance.warnings == (
-        NearConstant((Column(8),), 1, 150),
+        NearConstant((ColumnRef(8),), 1, 150),
         FactorLimitReached(1, 100, True, None),
         IterationLimit(2, 1e-9),
     )
@@ -239,7 +249,9 @@ def content_with(*warnings: FitWarning) -> dict[str, Any]:
 
 
 def read_again(content: dict[str, Any]) -> Any:
-    return posterior_format.decode(json.dumps(content).encode(), KINDS)["provenance"]
+    return posterior_format.check_entries(json.dumps(content).encode(), POSTERIOR_CLASSES)[
+        "provenance"
+    ]
 
 
 def test_warnings_of_every_kind_come_back_from_a_file() -> None:
@@ -373,8 +385,10 @@ def test_data_in_words() -> None:
     blocks = replace(DATA, by_blocks=True)
     assert data_text(blocks).endswith("7 missing values in those analysed.")
     assert data_text(replace(blocks, n_missing=None)).endswith("100 rows, 5 columns.")
-    dropped = tuple(DroppedColumn(f"t{j}", "not numbers") for j in range(22))
-    found = remarks(replace(DATA, notes=("Noted.",), dropped=dropped, n_empty_rows=1))
-    assert found[:2] == ["Noted.", "t0 is left out: not numbers."]
+    dropped = tuple(DroppedColumn(f"t{j}", "text") for j in range(22))
+    noted = (Note("no_header", count=3),)
+    found = remarks(replace(DATA, notes=noted, dropped=dropped, n_empty_rows=1))
+    assert found[0].endswith("If it names the columns: --header")
+    assert found[1] == "t0 is left out: text."
     assert found[-2] == "2 more columns are left out."
     assert found[-1] == "Left out 1 row without any value in the columns analysed."

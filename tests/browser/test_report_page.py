@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-from cuspfa import CuspFactorAnalysis, datasets
+from cuspfa import datasets
+from support import posterior_of
 
 HOSTILE = [
     "<script>window.ran = 1</script>",
@@ -19,10 +20,6 @@ HOSTILE = [
 ]
 
 
-def fit(rows, names=None, **settings):
-    return CuspFactorAnalysis(random_state=0, **settings)._fit(rows, names).posterior_
-
-
 @pytest.fixture(scope="session")
 def posteriors():
     simulated = datasets.simulate(200, 10, 2, random_state=1).X
@@ -30,12 +27,14 @@ def posteriors():
     hundred = datasets.simulate(300, 100, 8, design="sparse", random_state=1).X
     thousand = datasets.simulate(100, 1000, 12, design="sparse", random_state=1).X
     return {
-        "p10": fit(simulated, HOSTILE + [f"x{j}" for j in range(5)]),
-        "bfi": fit(items.data[:600], items.feature_names, n_factors=5, rotation="oblimin"),
-        "p100": fit(hundred, [f"gene_{j:03d}_with_a_long_name" for j in range(100)], n_factors=8),
-        "p1000": fit(thousand, n_factors=12),
-        "none": fit(np.random.default_rng(1).normal(size=(300, 6))),
-        "one": fit(simulated, n_factors=1),
+        "p10": posterior_of(simulated, HOSTILE + [f"x{j}" for j in range(5)]),
+        "bfi": posterior_of(items.data[:600], items.feature_names, n_factors=5, rotation="oblimin"),
+        "p100": posterior_of(
+            hundred, [f"gene_{j:03d}_with_a_long_name" for j in range(100)], n_factors=8
+        ),
+        "p1000": posterior_of(thousand, n_factors=12),
+        "none": posterior_of(np.random.default_rng(1).normal(size=(300, 6))),
+        "one": posterior_of(simulated, n_factors=1),
     }
 
 

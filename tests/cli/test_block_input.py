@@ -9,10 +9,12 @@ from numpy.testing import assert_allclose
 
 import cuspfa
 from cuspfa import CuspFactorAnalysis, datasets
-from cuspfa.cli.app import run
+from cuspfa.cli.app import run_program
 from cuspfa.data.tables import read_table as reading
-from cuspfa.data.tables.dialect import USUAL
-from cuspfa.estimator import factor_analysis, fit_warnings
+from cuspfa.data.tables.dialect import DEFAULT_READING
+from cuspfa.estimator import factor_analysis
+from cuspfa.inference.engine import infer
+from cuspfa.inference.variational import cost
 
 ITEMS = [f"item{j}" for j in range(8)]
 
@@ -28,7 +30,7 @@ def frame():
 
 
 def fit(path, *options):
-    return run(["fit", str(path), *options])
+    return run_program(["fit", str(path), *options])
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
@@ -44,7 +46,7 @@ def test_by_blocks_the_fit_is_the_same(kind, frame, tmp_path, capsys):
     assert "summed up in one pass: about" in said
     assert "sex text, such as" in said
     assert "version constant, always 3" in said
-    assert "person_id names of rows: whole numbers, all different, and called so" in said
+    assert "person_id names of rows: distinct whole numbers under the name of an identifier" in said
     one, other = cuspfa.load(whole), cuspfa.load(blocks)
     assert other.names == ITEMS
     assert other.n_rows == 900
@@ -69,8 +71,8 @@ def test_a_file_that_does_not_fit_is_read_by_blocks_without_being_told(
 ):
     path = tmp_path / "answers.csv"
     frame.to_csv(path, index=False)
-    assert not reading.reads_by_blocks(str(path), None, USUAL)
-    monkeypatch.setattr(reading, "COPIES", 10**9)
+    assert not reading.reads_by_blocks(str(path), None, DEFAULT_READING)
+    monkeypatch.setattr(reading, "COPIES_IN_MEMORY", 10**9)
     assert fit(path, "--factors", "2", "--columns", "1,item1,item2,item3,item4") == 0
     said = capsys.readouterr().out
     assert "by blocks: rows not counted yet, 5 columns" in " ".join(said.split())
@@ -131,11 +133,10 @@ def test_the_answer_outlives_a_file_that_is_gone_after_the_fit(
 ):
     path = tmp_path / "answers.csv"
     frame[ITEMS].mask(frame[ITEMS] > 2).to_csv(path, index=False)
-    begun = factor_analysis.infer
 
     def remove_and_infer(*arguments, **settings):
         path.unlink()
-        return begun(*arguments, **settings)
+        return infer(*arguments, **settings)
 
     monkeypatch.setattr(factor_analysis, "infer", remove_and_infer)
     assert fit(path, "--factors", "2", "--memory-limit", "1GB") == 0
@@ -144,7 +145,7 @@ def test_the_answer_outlives_a_file_that_is_gone_after_the_fit(
 
 
 def test_what_takes_long_is_told_by_blocks_too(frame, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(fit_warnings, "LONG", 0.0)
+    monkeypatch.setattr(cost, "ANNOUNCED_SECONDS", 0.0)
     path = tmp_path / "answers.csv"
     frame[ITEMS].mask(frame[ITEMS] > 2).to_csv(path, index=False)
     for options in ([], ["--memory-limit", "1GB"]):
@@ -166,30 +167,32 @@ def test_rows_of_a_folder(what, kind, frame, tmp_path, capsys, monkeypatch):
     assert fit("answers", "-o", "answers/fit.cusp", "--factors", "2", "--quiet") == 0
     assert fit("answers", "--loadings", "answers/l.csv", "--factors", "2", "--quiet") == 2
     capsys.readouterr()
-    assert run([what, "fit.cusp", "answers", "-o", f"out.{kind}"]) == 0
+    assert run_program([what, "fit.cusp", "answers", "-o", f"out.{kind}"]) == 0
     said = capsys.readouterr()
     assert said.out == ""
     lacking = int((frame["item3"] > 1).sum())
-    assert said.err == f"{lacking} of 900 rows lack values.\nWritten 900 rows to out.{kind}\n"
+    assert (
+        said.err == f"{lacking} of 900 rows have missing values.\nWritten 900 rows to out.{kind}\n"
+    )
     found = pd.read_csv("out.csv") if kind == "csv" else pd.read_parquet("out.parquet")
     model = CuspFactorAnalysis.from_posterior(cuspfa.load("fit.cusp"))
     expected = model.transform(broken[ITEMS]) if what == "scores" else model.impute(broken[ITEMS])
     assert_allclose(found.to_numpy(), expected, rtol=1e-9, atol=1e-12)
     assert found.columns.tolist() == (["factor1", "factor2"] if what == "scores" else ITEMS)
     for words, message in (
-        ([], "-o: answers is read and written by blocks. Name a file that ends in .parquet"),
-        (["-o", "out.txt"], "-o: answers is read and written by blocks. Name a file"),
-        (["-o", "answers/a.parquet"], "would lie among the files of 'answers', which are read"),
-        (["-o", "answers/new.csv"], "would lie among the files of 'answers', which are read"),
-        (["-o", "link/a.parquet"], "would lie among the files of 'answers', which are read"),
-        (["-o", "out.csv", "--id", "person_id"], "by blocks, in which --id cannot be heeded"),
+        ([], "-o: answers is read and written by blocks. Give a file that ends in .parquet"),
+        (["-o", "out.txt"], "-o: answers is read and written by blocks. Give a file"),
+        (["-o", "answers/a.parquet"], "would be one of the files of 'answers', which is the input"),
+        (["-o", "answers/new.csv"], "would be one of the files of 'answers', which is the input"),
+        (["-o", "link/a.parquet"], "would be one of the files of 'answers', which is the input"),
+        (["-o", "out.csv", "--id", "person_id"], "by blocks, where --id cannot be used"),
     ):
-        assert run([what, "fit.cusp", "answers", *words]) == 2
+        assert run_program([what, "fit.cusp", "answers", *words]) == 2
         told = capsys.readouterr()
         assert message in told.err
         assert told.out == ""
     broken[:500].drop(columns="item5").to_parquet("answers/a.parquet")
-    assert run([what, "fit.cusp", "answers", "-o", "new.csv"]) == 2
+    assert run_program([what, "fit.cusp", "answers", "-o", "new.csv"]) == 2
     assert "item5" in capsys.readouterr().err
     assert not (tmp_path / "new.csv").exists()
 
@@ -204,7 +207,7 @@ def test_rows_of_arrays_and_of_fits_without_names(frame, tmp_path, capsys, monke
     plain = CuspFactorAnalysis().fit(rows)
     plain.posterior_.save("plain.cusp")
     for saved, data in (("npy.cusp", "rows.npy"), ("plain.cusp", "answers")):
-        assert run(["scores", saved, data, "-o", "out.tsv"]) == 0
+        assert run_program(["scores", saved, data, "-o", "out.tsv"]) == 0
         assert capsys.readouterr().err == "Written 900 rows to out.tsv\n"
         found = pd.read_csv("out.tsv", sep="\t")
         assert_allclose(np.abs(found), np.abs(plain.transform(rows)), rtol=1e-6, atol=1e-6)
@@ -299,5 +302,5 @@ def test_what_is_refused(options, message, frame, tmp_path, capsys):
 
 
 def test_standard_input_has_no_blocks(capsys):
-    assert run(["fit", "-", "--memory-limit", "1GB"]) == 2
+    assert run_program(["fit", "-", "--memory-limit", "1GB"]) == 2
     assert "--memory-limit is for a file" in capsys.readouterr().err

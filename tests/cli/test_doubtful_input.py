@@ -12,10 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from cuspfa import CuspFactorAnalysis, datasets, read_table
+from cuspfa import CuspFactorAnalysis, read_table
 from cuspfa._utils.fit_warning_text import terminal_text
-from cuspfa.cli.app import run
-from cuspfa.cli.reading import as_option
+from cuspfa._utils.spelling import as_option
 from cuspfa.data.screening.missing_codes import codes_of, find_codes
 from cuspfa.data.tables.cells import missing_codes
 from cuspfa.data.tables.dialect import Reading
@@ -23,6 +22,7 @@ from cuspfa.data.tables.reader import read_file
 from cuspfa.errors import DataError
 from cuspfa.posterior import load
 from cuspfa.reporting import summary
+from support import answers, column_numbers, write_csv
 
 
 @pytest.fixture
@@ -37,41 +37,8 @@ def read(tmp_path):
     return from_text
 
 
-@pytest.fixture
-def cuspfa(capsys, monkeypatch, tmp_path):
-    """The program in this process: its exit code, standard output and standard error."""
-    monkeypatch.delenv("COLUMNS", raising=False)
-    monkeypatch.chdir(tmp_path)
-
-    def call(*words):
-        capsys.readouterr()
-        code = run([str(word) for word in words])
-        done = capsys.readouterr()
-        assert "Traceback" not in done.err
-        return code, done.out, done.err
-
-    return call
-
-
-def answers(n=60, p=8, k=2, seed=1):
-    return datasets.simulate(n, p, k, random_state=seed).X.round(3)
-
-
-def write(path, names, rows):
-    with Path(path).open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        if names is not None:
-            writer.writerow(names)
-        writer.writerows(rows)
-    return Path(path)
-
-
 def doubts(table):
     return [note.told(as_option) for note in table.notes if note.is_doubt]
-
-
-def numbers(table):
-    return [None if one.numbers is None else one.numbers.tolist() for one in table.columns]
 
 
 # --- thousands ---
@@ -84,13 +51,13 @@ def test_thousands_are_not_read_as_decimals(read, sign, separator):
     content = f"size{separator}n\n" + "".join(f"{cell}{separator}1\n" for cell in cells)
     said = {",": "comma", ".": "point"}[sign]
     if sign == "," and separator == "\t":  # no decimal comma is clear there: left out as text
-        assert "thousands signs" in read(content).columns[0].dropped.reason
+        assert "thousands separators" in read(content).columns[0].dropped.reason
     else:
         with pytest.raises(DataError, match=f"--decimal {said}") as caught:
             read(content)
         assert f"column 'size': does \"1{sign}082\" mean 1082" in str(caught.value)
     told = read(content, decimal=sign)
-    np.testing.assert_equal(numbers(told)[0], [871, 1.082, 93, -12.4, np.nan])
+    np.testing.assert_equal(column_numbers(told)[0], [871, 1.082, 93, -12.4, np.nan])
 
 
 @pytest.mark.parametrize(
@@ -106,12 +73,12 @@ def test_thousands_are_not_read_as_decimals(read, sign, separator):
 )
 def test_decimals_are_not_taken_for_thousands(read, cells):
     table = read("a;b\n" + "".join(f"{cell};1\n" for cell in cells))
-    assert numbers(table)[0] == [float(cell) for cell in cells]
+    assert column_numbers(table)[0] == [float(cell) for cell in cells]
 
 
 def test_a_sign_that_is_decimal_anywhere_is_decimal_everywhere(read):
     table = read("a;b\n871;0,5\n1,082;2,25\n12,500;1\n")
-    assert numbers(table) == [[871, 1.082, 12.5], [0.5, 2.25, 1]]
+    assert column_numbers(table) == [[871, 1.082, 12.5], [0.5, 2.25, 1]]
 
 
 def test_what_the_cells_hold_is_said(read):
@@ -119,9 +86,9 @@ def test_what_the_cells_hold_is_said(read):
     table = read("a,b,c\n" + "".join(",".join(row) + "\n" for row in rows))
     why = [one.dropped.reason for one in table.columns]
     assert why == [
-        "numbers with thousands signs (save them without)",
+        "numbers with thousands separators (save them without)",
         "numbers with per cent signs (save them without)",
-        "numbers with thousands signs (save them without)",
+        "numbers with thousands separators (save them without)",
     ]
 
 
@@ -163,7 +130,7 @@ def test_a_header_that_counts_beyond_the_answers(read):
 
 
 def test_the_first_row_is_told_with_quiet_too(cuspfa):
-    write("bare.csv", None, answers().tolist())
+    write_csv("bare.csv", None, answers().tolist())
     code, out, err = cuspfa("fit", "bare.csv", "--quiet")
     assert code == 0
     assert len(out.splitlines()) == 1
@@ -234,11 +201,11 @@ def test_codes_are_told_by_value_with_their_columns():
     rows[4:6, 0] = 888
     first, second = find_codes([f"q{j}" for j in range(12)], rows)
     assert (first.value, first.count, len(first.columns)) == (-99, 12, 6)
-    told = terminal_text(first.warning())
+    told = terminal_text(first)
     assert told.startswith("-99 occurs 12 times")
     assert "q0, q1, q2, q3 and 2 more. If" in told
     assert told.endswith("--missing -99")
-    assert "99" not in terminal_text(replace(first.warning(), value=None))
+    assert "99" not in terminal_text(replace(first, value=None))
     assert second.value == 888
 
 
@@ -249,7 +216,7 @@ def test_missing_makes_cells_missing(read):
     )
     table = read(content, missing=["-99", "999", "refused"])
     nan = np.nan
-    np.testing.assert_equal(numbers(table)[:2], [[1, nan, nan], [nan, 2, 3]])
+    np.testing.assert_equal(column_numbers(table)[:2], [[1, nan, nan], [nan, 2, 3]])
     assert [one.n_missing for one in table.columns] == [2, 1, 2, 0]
     assert [note.told(as_option) for note in table.notes] == ["--missing made 5 cells missing."]
     assert doubts(table) == []
@@ -262,7 +229,7 @@ def test_missing_makes_cells_missing(read):
 def test_missing_in_words_leaves_numbers_and_truth(read):
     content = "a,b\n1,true\nrefused,false\n3,refused\n"
     table = read(content, missing=["refused"])
-    np.testing.assert_equal(numbers(table), [[1, np.nan, 3], [1, 0, np.nan]])
+    np.testing.assert_equal(column_numbers(table), [[1, np.nan, 3], [1, 0, np.nan]])
     assert "correct, or leave empty, 1 of 3 values" in read(content).columns[0].dropped.reason
 
 
@@ -271,13 +238,13 @@ def test_missing_in_parquet(tmp_path):
     pa.parquet.write_table(pa.table({"a": [1, -99, 3], "b": ["1", "x", "-99"]}), path)
     table = read_file(str(path), how=Reading(missing=["-99", "x"]))
     nan = np.nan
-    np.testing.assert_equal(numbers(table), [[1, nan, 3], [1, nan, nan]])
+    np.testing.assert_equal(column_numbers(table), [[1, nan, 3], [1, nan, nan]])
 
 
 def test_codes_are_warned_of_and_missing_takes_them(cuspfa):
     rows = np.clip(answers(200).round() + 3, 1, 5)
     rows[:4, 2] = rows[3:8, 5] = -99
-    path = write("coded.csv", list("abcdefgh"), rows.tolist())
+    path = write_csv("coded.csv", list("abcdefgh"), rows.tolist())
     for words, where in [([], 1), (["--quiet"], 2)]:
         said = " ".join(cuspfa("fit", path, *words)[where].split())
         assert "Warning: -99 occurs 9 times, far from all other values, in c, f." in said
@@ -292,7 +259,10 @@ def test_codes_are_warned_of_and_missing_takes_them(cuspfa):
         assert "9 missing values in 8 of 200 rows" in " ".join(out.split())
         assert "occurs" not in out
     assert "5 rows" not in cuspfa("scores", "fit.cusp", path)[2]
-    assert "8 of 200 rows lack" in cuspfa("scores", "fit.cusp", path, "--missing", "-99")[2]
+    assert (
+        "8 of 200 rows have missing values"
+        in cuspfa("scores", "fit.cusp", path, "--missing", "-99")[2]
+    )
     code, out, err = cuspfa("impute", "fit.cusp", path, "--missing", "-99")
     assert code == 0
     assert "-99" not in out
@@ -307,7 +277,7 @@ def test_no_cell_is_in_json_or_in_a_saved_fit(cuspfa):
         [f"Person{i} Surname", f"19{i % 60 + 30}-01-02", 7351, *row, "x" if i else "4711"]
         for i, row in enumerate(answers().tolist())
     ]
-    path = write("people.csv", ["name", "born", "ward", *"abcdefgh", "rest"], rows)
+    path = write_csv("people.csv", ["name", "born", "ward", *"abcdefgh", "rest"], rows)
     code, out, err = cuspfa("fit", path, "--json", "-o", "fit.cusp")
     assert code == 0
     saved = Path("fit.cusp").read_bytes().decode("latin-1")
@@ -338,7 +308,7 @@ def test_windows_quotes_and_euro(read):
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
 def test_utf_16_without_a_mark(read, encoding):
-    with pytest.raises(DataError, match="UTF-16, without the mark. Save it as UTF-8"):
+    with pytest.raises(DataError, match="UTF-16 without a byte-order mark. Save it as UTF-8"):
         read("age,b\n1,2\n3,4\n".encode(encoding))
 
 
@@ -360,14 +330,14 @@ def test_a_large_number_with_little_noise_is_not_called_constant(tmp_path):
 
 
 def test_factors_without_loadings_are_not_counted_as_found(cuspfa):
-    path = write("answers.csv", list("abcdefgh"), answers().tolist())
+    path = write_csv("answers.csv", list("abcdefgh"), answers().tolist())
     code, out, _ = cuspfa("fit", path, "--factors", "7", "--quiet")
     assert code == 0
     assert re.fullmatch(r"7 factors asked for, \d with loadings.*\n", out)
 
 
 def test_cycles_are_those_of_the_whole_search(cuspfa):
-    path = write("answers.csv", list("abcdefgh"), answers().tolist())
+    path = write_csv("answers.csv", list("abcdefgh"), answers().tolist())
     model = CuspFactorAnalysis(random_state=0).fit(answers())
     total = sum(one.n_iter for one in model.search_)
     assert total > model.n_iter_
@@ -377,14 +347,14 @@ def test_cycles_are_those_of_the_whole_search(cuspfa):
 
 def test_names_that_differ_at_the_end_are_told_apart(cuspfa):
     names = [f"A rather long question about how people feel at work, number {j}" for j in range(8)]
-    out = cuspfa("fit", write("long.csv", names, answers().tolist()))[1]
+    out = cuspfa("fit", write_csv("long.csv", names, answers().tolist()))[1]
     block = out[out.index("Loadings") :].splitlines()[2:10]
     assert len({line.split("…")[1].split("  ")[0] for line in block}) == 8
 
 
 def test_a_number_of_less_weight_is_told_with_quiet_too(cuspfa, monkeypatch):
     monkeypatch.setattr(summary, "why_not_more", lambda posterior: "Because of this.")
-    path = write("answers.csv", list("abcdefgh"), answers().tolist())
+    path = write_csv("answers.csv", list("abcdefgh"), answers().tolist())
     assert cuspfa("fit", path)[1].count("Because of this.") == 1
     _, out, err = cuspfa("fit", path, "--quiet")
     assert len(out.splitlines()) == 1
@@ -397,7 +367,7 @@ def test_a_number_of_less_weight_is_told_with_quiet_too(cuspfa, monkeypatch):
 @pytest.mark.parametrize("wide", [False, True])
 def test_info_says_what_of_the_data_is_inside(cuspfa, wide):
     rows = answers(12, 20) if wide else answers()
-    path = write("data.csv", [f"q{j}" for j in range(rows.shape[1])], rows.tolist())
+    path = write_csv("data.csv", [f"q{j}" for j in range(rows.shape[1])], rows.tolist())
     said = "the rows of the data up to a rotation" if wide else "cross-products of the data"
     assert cuspfa("fit", path, "-o", "fit.cusp")[0] == 0
     assert said in " ".join(cuspfa("info", "fit.cusp")[1].split())
@@ -415,10 +385,10 @@ def test_info_says_what_of_the_data_is_inside(cuspfa, wide):
 
 
 def test_no_statistics_needs_a_file(cuspfa):
-    path = write("data.csv", list("abcdefgh"), answers().tolist())
+    path = write_csv("data.csv", list("abcdefgh"), answers().tolist())
     code, _, err = cuspfa("fit", path, "--no-statistics")
     assert code == 2
-    assert "give -o FILE too" in err
+    assert "Give -o FILE too" in err
 
 
 # --- mistakes ---
@@ -428,7 +398,7 @@ def test_no_statistics_needs_a_file(cuspfa):
     ("words", "message"),
     [
         ("fit a.csv b.csv", "'b.csv' is one word too many."),
-        ("fit a.csv -o", "-o needs a value behind it. See cuspfa fit --help."),
+        ("fit a.csv -o", "-o needs a value. See cuspfa fit --help."),
         ("fit --colums x", "there is no option --colums. Did you mean --columns?"),
         ("fit a.csv --colums=x", "there is no option --colums. Did you mean --columns?"),
         ("fit a.csv -x", "there is no option -x."),
@@ -451,7 +421,7 @@ def test_mistakes_in_our_words(cuspfa, words, message):
 @pytest.mark.parametrize("words", [["--columns", "nobody"], ["--exclude", "z"], ["--factors", "9"]])
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_what_is_wrong_is_told_before_the_cells_are_read(cuspfa, monkeypatch, words, kind):
-    write("data.csv", list("abcdefgh"), answers().tolist())
+    write_csv("data.csv", list("abcdefgh"), answers().tolist())
     table = pa.table(dict(zip("abcdefgh", answers().T, strict=True)))
     pa.parquet.write_table(table, "data.parquet")
 
@@ -466,11 +436,11 @@ def test_what_is_wrong_is_told_before_the_cells_are_read(cuspfa, monkeypatch, wo
 
 
 def test_sentences_fit_a_narrow_terminal(cuspfa, monkeypatch):
-    path = write("data.csv", list("abcdefgh"), answers().tolist())
+    path = write_csv("data.csv", list("abcdefgh"), answers().tolist())
     assert cuspfa("fit", path, "-o", "fit.cusp", "--quiet")[0] == 0
     monkeypatch.setenv("COLUMNS", "40")
     lines = cuspfa("info", "fit.cusp")[1].splitlines()
-    inside = next(place for place, line in enumerate(lines) if line.startswith("Inside:"))
+    inside = next(place for place, line in enumerate(lines) if line.startswith("Contains:"))
     sentences = lines[inside : lines.index("", inside)]
     assert len(sentences) > 1
     assert max(map(len, sentences)) <= 40
@@ -480,7 +450,7 @@ def test_sentences_fit_a_narrow_terminal(cuspfa, monkeypatch):
 
 
 def test_a_table_of_loadings(cuspfa):
-    path = write("data.csv", list("abcdefgh"), answers().tolist())
+    path = write_csv("data.csv", list("abcdefgh"), answers().tolist())
     code, out, _ = cuspfa("fit", path, "--loadings", "table.csv", "--factors", "2")
     assert code == 0
     assert "Written to table.csv" in out

@@ -20,9 +20,10 @@ from cuspfa import (
     select_n_factors,
 )
 from cuspfa._utils.fit_warning import EmptyRows
-from cuspfa.cli.app import run
-from cuspfa.diagnostics.assumptions import outlying_rows
+from cuspfa.cli.app import run_program
+from cuspfa.diagnostics.outliers import outlying_rows
 from cuspfa.errors import CuspWarning, DataError
+from support import factor_rows
 
 ROWS, COLUMNS = 60, 10
 NAMES = [f"v{j}" for j in range(COLUMNS)]
@@ -68,8 +69,10 @@ def test_empty_rows_change_nothing(rows: Any, alone: CuspFactorAnalysis, number:
     same(found, alone)
     mine, known = found.posterior_.summary().fit, alone.posterior_.summary().fit
     assert mine == pytest.approx(known)
-    widths = [np.diff(one.posterior_.interval("communality")[:2], axis=0) for one in (found, alone)]
-    np.testing.assert_allclose(*widths)
+    widths, expected = (
+        np.diff(one.posterior_.interval("communality")[:2], axis=0) for one in (found, alone)
+    )
+    np.testing.assert_allclose(widths, expected)
     assert found.posterior_.provenance is not None
     assert EmptyRows(number, 60) in found.posterior_.provenance.warnings
 
@@ -139,7 +142,7 @@ def test_beside_missing_values_whatever_holds_them(rows: Any, kind: str, tmp_pat
 @pytest.mark.parametrize("kind", ["array", "npy", "dask"])
 def test_wide_rows(kind: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
-    wide = rng.normal(size=(30, 2)) @ rng.normal(size=(2, 40)) + rng.normal(size=(30, 40))
+    wide = factor_rows(30, 40, 2, rng)
     known = CuspFactorAnalysis(n_factors=2).fit(wide)
     data = with_empty(wide, 5)
     if kind == "npy":
@@ -243,10 +246,10 @@ def table(rows: Any, path: Path, blank: int) -> Path:
 def test_the_program_says_how_many(
     rows: Any, limit: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["fit", str(table(rows, tmp_path / "clean.csv", 0)), "--json", *limit]) == 0
+    assert run_program(["fit", str(table(rows, tmp_path / "clean.csv", 0)), "--json", *limit]) == 0
     known = json.loads(capsys.readouterr().out)
     path = table(rows, tmp_path / "tail.csv", 540)
-    assert run(["fit", str(path), "--json", *limit]) == 0
+    assert run_program(["fit", str(path), "--json", *limit]) == 0
     shown = capsys.readouterr()
     found = json.loads(shown.out)
     assert found["headline"] == known["headline"]
@@ -265,6 +268,6 @@ def test_rows_with_a_name_and_nothing_else(
     lines = table(rows, tmp_path / "names.csv", 0).read_text(encoding="utf-8").splitlines()
     lines += [f"{i},{',' * COLUMNS}nobody" for i in range(61, 81)]
     (tmp_path / "names.csv").write_text("\n".join(lines), encoding="utf-8")
-    assert run(["fit", str(tmp_path / "names.csv"), "--json"]) == 0
+    assert run_program(["fit", str(tmp_path / "names.csv"), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["n_rows"], found["left_out"]["rows"]) == (ROWS, 20)

@@ -1,5 +1,8 @@
 """Every home of the data gives an engine the same numbers as the dense definition."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,8 +13,9 @@ from cuspfa import CuspFactorAnalysis, CuspPrior, EmpiricalBayesSlab, GaussianSl
 from cuspfa.data import complete
 from cuspfa.data.complete import prepare_moments, prepare_rows
 from cuspfa.data.in_memory import GramMatrix, RowMatrix, SparseMatrix
-from cuspfa.data.protocols import CompleteSource
+from cuspfa.data.protocols import CompleteMatrix, CompleteSource
 from cuspfa.errors import DataError
+from support import factor_rows, matrix_of
 
 
 def sparse_rows(n, p, seed=0):
@@ -21,7 +25,7 @@ def sparse_rows(n, p, seed=0):
 
 
 SHAPES = [(60, 9), (12, 30), (15, 15)]
-HOMES = {
+HOMES: dict[str, Callable[[np.ndarray], CompleteMatrix]] = {
     "gram": lambda y: GramMatrix(y.T @ y, float(len(y))),
     "rows": lambda y: RowMatrix(y, float(len(y))),
 }
@@ -33,6 +37,7 @@ def test_products_and_squares(home, shape):
     x = sparse_rows(*shape)
     center, scale = x.mean(axis=0), x.std(axis=0) + 1.0
     y = (x - center) / scale
+    matrix: CompleteMatrix
     if home == "sparse":
         matrix = SparseMatrix(sparse.csr_array(x), center, scale, float(len(x)))
     else:
@@ -47,7 +52,7 @@ def test_products_and_squares(home, shape):
 @pytest.mark.parametrize("p", [12, 450])
 def test_leading_directions_are_those_of_the_dense_matrix(p):
     rng = np.random.default_rng(2)
-    y = rng.normal(size=(200, 3)) @ rng.normal(size=(3, p)) + rng.normal(size=(200, p))
+    y = factor_rows(200, p, 3, rng)
     noise = rng.uniform(0.5, 2.0, size=p)
     whitened = y / np.sqrt(noise)
     values, vectors = CompleteSource(RowMatrix(y, 200.0)).leading(3, noise)
@@ -58,6 +63,21 @@ def test_leading_directions_are_those_of_the_dense_matrix(p):
     near = vectors[:, :3] * np.sqrt(noise)[:, None]
     again, _ = CompleteSource(RowMatrix(y, 200.0)).leading(3, noise, near=near)
     assert_allclose(again[:3], expected[::-1][:3], rtol=1e-4)
+
+
+@pytest.mark.parametrize("home", HOMES)
+@pytest.mark.parametrize(("p", "k", "least"), [(30, 4, 30), (250, 4, 4), (250, 200, 250)])
+def test_leading_directions_of_few_columns_are_exact(home, p, k, least):
+    """All of them, or those that are asked for."""
+    rng = np.random.default_rng(3)
+    y, noise = factor_rows(300, p, 3, rng), rng.uniform(0.5, 2.0, size=p)
+    values, vectors = CompleteSource(HOMES[home](y)).leading(k, noise)
+    assert len(values) == vectors.shape[1] == least
+    whitened = y / np.sqrt(noise)
+    gram = whitened.T @ whitened
+    assert_allclose(values, np.linalg.eigvalsh(gram)[::-1][:least], rtol=1e-9, atol=1e-8)
+    assert_allclose(gram @ vectors, vectors * values, atol=1e-8 * values[0])
+    assert_allclose(vectors.T @ vectors, np.eye(least), atol=1e-10)
 
 
 FITS = {
@@ -86,7 +106,7 @@ def test_all_homes_give_the_same_fit(shape, settings):
     }
     for name, model in fits.items():
         assert model.n_factors_ == reference.n_factors_, name
-        close = {"rtol": 1e-9, "atol": 1e-9}
+        close: dict[str, Any] = {"rtol": 1e-9, "atol": 1e-9}
         assert_allclose(model.get_covariance(), reference.get_covariance(), err_msg=name, **close)
         assert model.lower_bound_ == pytest.approx(reference.lower_bound_, rel=1e-9)
 
@@ -127,8 +147,9 @@ def test_moments_of_parts_add_up():
     assert_allclose(whole.covariance, np.cov(x, rowvar=False))
     with pytest.raises(DataError, match="different columns"):
         whole + Moments.from_rows(x)
+    other: Any = 1
     with pytest.raises(TypeError):
-        whole + 1
+        whole + other
 
 
 def test_the_fit_of_a_covariance_is_the_fit_of_its_rows():
@@ -217,12 +238,12 @@ def test_no_copy_of_tall_data_and_one_of_wide():
     """The Gram home keeps no rows; the row home keeps one centred copy."""
     tall = np.random.default_rng(6).normal(size=(500, 5))
     prepared = prepare_rows(tall, scaling="columns", flat_mean=True)
-    assert isinstance(prepared.source._matrix, GramMatrix)
+    assert isinstance(matrix_of(prepared.source), GramMatrix)
     wide = prepare_rows(tall.T[:, :50], scaling="none", flat_mean=False)
-    assert isinstance(wide.source._matrix, RowMatrix)
+    assert isinstance(matrix_of(wide.source), RowMatrix)
     assert wide.source.n == 5
     kept = prepare_rows(sparse.csr_matrix(tall.T), scaling="none", flat_mean=True)
-    assert isinstance(kept.source._matrix, SparseMatrix)
+    assert isinstance(matrix_of(kept.source), SparseMatrix)
     common = prepare_moments(
         Moments.from_rows(tall * [1, 2, 3, 4, 5]), scaling="common", flat_mean=True
     )
@@ -234,14 +255,14 @@ def test_sparse_rows_have_a_gram_matrix_only_where_it_is_small(monkeypatch):
     """30 000 columns of sparse rows would have one of 7 GB, whatever the number of rows."""
 
     def home(rows):
-        return type(prepare_rows(rows, scaling="columns", flat_mean=True).source._matrix)
+        return type(matrix_of(prepare_rows(rows, scaling="columns", flat_mean=True).source))
 
     thin = sparse.csr_matrix(sparse_rows(60, 9))
     assert home(thin) is GramMatrix
     monkeypatch.setattr(complete, "SMALL_GRAM", 8)
     assert thin.nnz > 9**2 / 4
     assert home(thin) is GramMatrix
-    monkeypatch.setattr(complete, "WORTH", 0.01)
+    monkeypatch.setattr(complete, "GRAM_TO_NONZEROS", 0.01)
     assert home(thin) is SparseMatrix
     assert home(sparse.csr_matrix(sparse_rows(12, 30))) is SparseMatrix
 
@@ -251,7 +272,7 @@ def test_both_homes_of_tall_sparse_rows_give_the_same_fit(monkeypatch, settings)
     rows = sparse.csr_matrix(sparse_rows(60, 9))
     gram = CuspFactorAnalysis(**settings, random_state=0).fit(rows)
     monkeypatch.setattr(complete, "SMALL_GRAM", 0)
-    monkeypatch.setattr(complete, "WORTH", 0)
+    monkeypatch.setattr(complete, "GRAM_TO_NONZEROS", 0)
     thin = CuspFactorAnalysis(**settings, random_state=0).fit(rows)
     assert thin.n_factors_ == gram.n_factors_
     assert thin.lower_bound_ == pytest.approx(gram.lower_bound_, rel=1e-9)

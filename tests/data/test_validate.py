@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import narwhals.stable.v1 as nw
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -12,10 +13,10 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from cuspfa import CuspFactorAnalysis, Moments, datasets
-from cuspfa._utils.fit_warning import Column, NearConstant
+from cuspfa._utils.fit_warning import ColumnRef, NearConstant
 from cuspfa.data import frames
 from cuspfa.data.screening.near_constant import near_constant
-from cuspfa.data.validate import Table, check_rows
+from cuspfa.data.validate import CheckedRows, check_rows
 from cuspfa.errors import CuspWarning, DataError
 
 X = datasets.simulate(150, 8, 2, random_state=3).X
@@ -103,7 +104,7 @@ MIXED = {
 def test_mixed_columns_are_read_the_same_at_once_and_one_by_one(columns, library, monkeypatch):
     expected = np.column_stack([np.array(column, float) for column in columns.values()])
     assert_allclose(check_rows(library(columns)).rows, expected, rtol=0)
-    monkeypatch.setattr(frames.nw.DataFrame, "to_numpy", lambda self: np.empty((3, 2), object))
+    monkeypatch.setattr(nw.DataFrame, "to_numpy", lambda self: np.empty((3, 2), object))
     assert_allclose(check_rows(library(columns)).rows, expected, rtol=0)
 
 
@@ -142,8 +143,13 @@ def test_columns_that_are_no_numbers_are_called_what_they_are(word):
 def test_wide_frames_are_read_at_once(library, monkeypatch):
     """Thousands of columns took seconds when each was read by itself."""
     read = []
-    original = frames._column
-    monkeypatch.setattr(frames, "_column", lambda *args: read.append(args) or original(*args))
+    original = frames._column_values
+
+    def counted(*args):
+        read.append(args)
+        return original(*args)
+
+    monkeypatch.setattr(frames, "_column_values", counted)
     wide = np.random.default_rng(0).normal(size=(20, 400))
     columns = {f"v{j}": wide[:, j] for j in range(400)}
     assert_allclose(check_rows(library(columns)).rows, wide, rtol=0)
@@ -219,8 +225,8 @@ def test_nearly_constant_columns_are_the_same_dense_and_sparse(common):
     data[[3, 9, 200], 1] = [5.0, 6.0, 7.0]
     data[:4, 4] = 9.0  # one row too many
     data[:, 5] = rng.normal(size=300)  # no zero, no value twice
-    dense = near_constant(Table(data, None, None))
-    assert dense == NearConstant((Column(1),), 3, 300)
+    dense = near_constant(CheckedRows(data, None, None))
+    assert dense == NearConstant((ColumnRef(1),), 3, 300)
     for kind in (sparse.csr_matrix, sparse.csr_array):
         assert near_constant(check_rows(kind(data))) == dense
     explicit = sparse.csr_matrix(np.where(data == 0, 99.0, data))

@@ -1,9 +1,8 @@
 import gzip
 import hashlib
-import subprocess
-import sys
 from dataclasses import FrozenInstanceError
 from importlib.resources import files
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from cuspfa import datasets
 from cuspfa.datasets import load_bfi, simulate
 from cuspfa.errors import DataError, InputError
+from support import run_python
 
 DESIGNS = ["dense", "laplace", "sparse", "falling"]
 ITEMS = [f"{trait}{i}" for trait in "ACENO" for i in range(1, 6)]
@@ -92,7 +92,7 @@ try:
 except ImportError as error:
     print(error)
 """
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    run = run_python("-c", code, check=True)
     assert "load_bfi(as_frame=True) needs pandas" in run.stdout
     assert "pip install pandas" in run.stdout
 
@@ -131,8 +131,9 @@ def test_simulation_parts(design, n_factors):
     expected = sim.loadings @ sim.loadings.T + np.diag(sim.noise_variance)
     np.testing.assert_array_equal(sim.covariance, expected)
     assert sim.covariance is sim.covariance
+    frozen: Any = sim
     with pytest.raises(FrozenInstanceError):
-        sim.X = expected
+        frozen.X = expected
 
 
 def test_residuals_are_the_noise():
@@ -194,9 +195,9 @@ def test_same_seed_same_result(design):
 
 
 def test_global_state_is_untouched():
-    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    before = np.random.get_state(legacy=False)["state"]["key"].copy()  # noqa: NPY002
     simulate(20, 6, 2)
-    np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+    np.testing.assert_array_equal(np.random.get_state(legacy=False)["state"]["key"], before)  # noqa: NPY002
 
 
 def test_inputs_are_not_shared():

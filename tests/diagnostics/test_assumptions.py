@@ -17,12 +17,10 @@ from cuspfa.diagnostics.assumptions import (
     Finding,
     check_assumptions,
     doublets,
-    outlying_rows,
-    robust_scores,
     skewed_items,
-    standard_distance,
     warn_of_assumptions,
 )
+from cuspfa.diagnostics.outliers import outlying_rows, robust_scores, standard_distance
 from cuspfa.errors import CuspWarning, DataError, InputError
 
 SEEDS = range(10)

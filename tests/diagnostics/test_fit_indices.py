@@ -38,10 +38,11 @@ from cuspfa.diagnostics.fit_indices import (
     srmr,
 )
 from cuspfa.errors import CuspWarning, DataError, InputError
+from support import complete_rows
 
 ITEMS = datasets.load_bfi(subset="items").data
 ALL = pairwise_correlations(ITEMS)
-COMPLETE = np.corrcoef(ITEMS[~np.isnan(ITEMS).any(axis=1)], rowvar=False)
+COMPLETE = np.corrcoef(complete_rows(ITEMS), rowvar=False)
 
 
 def model_of(loadings):
@@ -133,7 +134,7 @@ def test_kmo_is_made_of_partial_correlations():
 
 def test_kmo_of_data_without_factors_is_a_half():
     rng = np.random.default_rng(0)
-    shuffled = rng.permuted(ITEMS[~np.isnan(ITEMS).any(axis=1)], axis=0)
+    shuffled = rng.permuted(complete_rows(ITEMS), axis=0)
     assert kmo(np.corrcoef(shuffled, rowvar=False)).overall == pytest.approx(0.5, abs=0.03)
     nothing = kmo(np.eye(3))
     assert np.isnan(nothing.overall)

@@ -10,8 +10,9 @@ from scipy.sparse import csr_matrix
 from scipy.stats import multivariate_normal
 
 from cuspfa import CuspFactorAnalysis, Variational, datasets
-from cuspfa.diagnostics import n_factors as module
-from cuspfa.diagnostics.n_factors import HeldOut, choose, compare_held_out, select_n_factors
+from cuspfa.diagnostics import resampling
+from cuspfa.diagnostics.n_factors import select_n_factors
+from cuspfa.diagnostics.resampling import HeldOut, choose, compare_held_out
 from cuspfa.errors import DataError, InputError
 
 QUICK = {"n_folds": 2, "n_splits": 3}
@@ -37,6 +38,14 @@ def test_all_rules_find_clear_factors(clear):
         assert one.congruence > 0.97 > one.chance
 
 
+def test_the_curve_is_on_the_page_and_in_a_table(clear):
+    table = clear.to_frame("model_error")
+    assert list(table["n_factors"]) == [one.n_factors for one in clear.curve.points]
+    assert len(table) == 7
+    assert "tolerated RMSEA" in str(clear)
+    assert "By tolerated model error" in clear._repr_html_()
+
+
 def test_noise_has_none_and_the_page_says_so():
     X = np.random.default_rng(1).normal(size=(500, 6))
     found = select_n_factors(CuspFactorAnalysis(), X, **QUICK)
@@ -44,7 +53,7 @@ def test_noise_has_none_and_the_page_says_so():
     assert found.best_held_out == 0  # for of more than none hardly any is kept
     assert found.factors == ()
     assert found.held_out[0].n_factors == 0  # zero is tried where it may be the answer
-    assert str(found).startswith("No factors (parallel analysis: 0)\n500 rows, 6 columns\n")
+    assert str(found).startswith("No factors can be told from chance\n500 rows, 6 columns\n")
 
 
 def test_small_factors_are_found_but_do_not_replicate():
@@ -70,12 +79,18 @@ def test_page_begins_with_the_headline_of_the_summary(clear):
     model = CuspFactorAnalysis().fit(TRUE)
     assert lines[0] == clear.headline == model.posterior_.summary().headline
     assert max(map(len, lines)) <= 80
-    assert [line for line in lines if line.startswith("evidence")] == [f"evidence{2:>42}"]
+    assert [line for line in lines if line.startswith("evidence")] == [
+        f"evidence{2:>42}",
+        f"evidence, model off by RMSEA 0.05{2:>17}",
+        f"evidence, model off by RMSEA 0.07{2:>17}",
+    ]
 
 
 def test_held_out_is_the_density_of_rows_that_were_not_fitted():
     parts = [np.arange(0, 300, 3), np.arange(1, 300, 3), np.arange(2, 300, 3)]
-    found, unconverged = module._held_out(CuspFactorAnalysis(), TRUE, [1, 2], parts, None)
+    found, unconverged = resampling.held_out_by_number(
+        CuspFactorAnalysis(), TRUE, [1, 2], parts, None
+    )
     assert unconverged == 0
     for number, one in enumerate(found, 1):
         densities = []
@@ -131,8 +146,8 @@ def test_factors_keep_the_names_of_the_whole_fit():
     """A half whose factors come in another order is still compared factor by factor."""
     whole = CuspFactorAnalysis().fit(TRUE)
     half, order = np.arange(0, 300, 2), np.arange(9)
-    ahead, _, _ = module._one_split(CuspFactorAnalysis(), TRUE, whole.loadings_, half, order)
-    back, _, _ = module._one_split(
+    ahead, _, _ = resampling._one_split(CuspFactorAnalysis(), TRUE, whole.loadings_, half, order)
+    back, _, _ = resampling._one_split(
         CuspFactorAnalysis(), TRUE, whole.loadings_[:, ::-1], half, order
     )
     assert_allclose(ahead, back[::-1], atol=1e-12)
@@ -140,7 +155,7 @@ def test_factors_keep_the_names_of_the_whole_fit():
 
 
 def test_folds_are_the_same_for_all_numbers_and_cover_all_rows():
-    parts = module._parts(23, 5, np.random.default_rng(0))
+    parts = resampling.random_parts(23, 5, np.random.default_rng(0))
     assert sorted(np.concatenate(parts).tolist()) == list(range(23))
     assert {len(part) for part in parts} == {4, 5}
 

@@ -25,9 +25,10 @@ from cuspfa.diagnostics.retention import (
     parallel_analysis,
 )
 from cuspfa.errors import InputError
+from support import complete_rows
 
 ITEMS = datasets.load_bfi(subset="items").data
-ROWS = ITEMS[~np.isnan(ITEMS).any(axis=1)]
+ROWS = complete_rows(ITEMS)
 COMPLETE = np.corrcoef(ROWS, rowvar=False)
 ALL = pairwise_correlations(ITEMS)
 
@@ -78,7 +79,7 @@ def single_factor_loss(r, loadings):
 
 def test_the_single_factor_is_the_least_squares_one():
     p = len(ALL)
-    found = retention._single_factor(ALL[None], retention.CONVERGED_WITHIN)[0]
+    found = retention._single_factor(ALL[None], retention.LOADING_TOLERANCE)[0]
     best = min(
         (
             minimize(
@@ -101,7 +102,7 @@ def test_the_single_factor_is_the_least_squares_one():
 def test_the_single_factor_of_noise_is_stationary_within_its_bound():
     stack = retention._noise(40, 8, 60, np.random.default_rng(3))
     found = retention._single_factor(stack, 1e-10)
-    at_bound = np.abs(found) > retention.LARGEST_LOADING - 1e-9
+    at_bound = np.abs(found) > retention.HEYWOOD_LIMIT - 1e-9
     assert 0 < at_bound.any(axis=1).mean() < 1  # Both kinds of optimum are there.
     step = 1e-5
     for r, loadings, fixed in zip(stack, found, at_bound, strict=True):
@@ -165,7 +166,7 @@ def test_the_same_seed_gives_the_same():
 
 def test_simulation_in_blocks_is_as_good(monkeypatch):
     whole = parallel_analysis(np.eye(6), 80, n_draws=1000, random_state=0)
-    monkeypatch.setattr(retention, "BLOCK", 300 * 36)
+    monkeypatch.setattr(retention, "MAX_SIMULATED_ENTRIES", 300 * 36)
     parts = parallel_analysis(np.eye(6), 80, n_draws=1000, random_state=0)
     assert_allclose(parts.reference, whole.reference, atol=0.04)
     assert parts.n_factors == whole.n_factors == 0

@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from threadpoolctl import threadpool_info
+from threadpoolctl import ThreadpoolController, threadpool_info
 
 import bridge
 from cuspfa import (
@@ -33,8 +33,10 @@ from cuspfa._utils import threads
 from cuspfa.errors import ConvergenceWarning, CuspWarning, DataError, InputError
 from cuspfa.inference.variational import init
 from cuspfa.inference.variational import search as search_module
+from cuspfa.inference.variational.progress import VariationalProgress
 from cuspfa.inference.variational.settings import most_identified
 from cuspfa.model.likelihoods.gaussian import Noise
+from cuspfa.model.process import Sticks
 from cuspfa.rotation.axes import principal_axes
 from oracles import algorithm1 as oracle
 
@@ -102,28 +104,18 @@ def test_jobs_do_not_change_the_result():
 def test_the_reported_bound_is_the_literal_bound_of_the_reported_posterior():
     model = CuspFactorAnalysis.as_published("variational", search=True).fit(BFI)
     posterior = model.posterior_
-    hyper = oracle.Hyper(alpha=5.0, theta_0=1.0, theta_inf=1e-6, a_sigma=1.0, b_sigma=0.3)
+    hyper = oracle.PAPER
     # All 26 columns, the inactive ones as the package says they are, for the literal bound.
     k, h = posterior.loadings_distribution.mean.shape[1], 26
-    kappa = np.zeros((h, h))
-    kappa[np.arange(h), np.where(np.arange(h) < k, h - 1, 0)] = 1.0
     y = BFI - BFI.mean(axis=0)
-    covariances = np.zeros((25, h, h))
-    covariances[:, :k, :k] = bridge.row_covariances(posterior.loadings_distribution)
-    inactive = np.arange(k, h)
-    covariances[:, inactive, inactive] = posterior.tail_variance[:, None] / (h - k)
-    literal = oracle.State(
-        mu_eta=None,
-        V_eta=None,
-        mu_lambda=np.pad(posterior.loadings_distribution.mean, ((0, 0), (0, h - k))),
-        V_lambda=covariances,
-        A_sigma=posterior.noise_distribution.shape[0],
-        B_sigma=posterior.noise_distribution.rate,
-        kappa=kappa,
-        A_v=np.ones(h - 1),
-        B_v=np.full(h - 1, 5.0),
+    literal = bridge.literal_state(
+        y,
+        posterior.loadings_distribution,
+        posterior.tail_variance / (h - k),
+        posterior.noise_distribution,
+        Sticks(np.ones(h - 1), np.full(h - 1, 5.0)),
+        hyper,
     )
-    literal = oracle.step3_scores(y, literal, hyper)
     for _ in range(300):  # labels and sticks to their own fixed point
         literal = oracle.step5_sticks(y, oracle.step4_labels(y, literal, hyper), hyper)
     settled = oracle.bound(y, literal, hyper)
@@ -384,7 +376,7 @@ def test_one_fit_gives_one_warning():
 
 
 def test_callback_hears_of_every_cycle():
-    heard = []
+    heard: list[VariationalProgress] = []
     model = fit(method=Variational(callback=heard.append))
     assert len(heard) == sum(entry.n_iter for entry in model.search_)
     assert heard[-1].lower_bound == pytest.approx(model.lower_bound_, abs=0.01)
@@ -488,8 +480,12 @@ def test_fits_in_threads_agree_and_leave_blas_as_it_was():
 def test_libraries_are_looked_for_once(monkeypatch):
     """To look took 4 ms, and the scores of a row a tenth of that."""
     looked = []
-    controller = threads.ThreadpoolController
-    monkeypatch.setattr(threads, "ThreadpoolController", lambda: looked.append(1) or controller())
+
+    def counted():
+        looked.append(1)
+        return ThreadpoolController()
+
+    monkeypatch.setattr(threads, "ThreadpoolController", counted)
     threads._libraries.cache_clear()
     model = fit()
     for _ in range(3):
@@ -499,8 +495,7 @@ def test_libraries_are_looked_for_once(monkeypatch):
 
 def test_sensitivity_begins_at_the_prior_of_the_engine():
     method = Gibbs(n_draws=5, n_chains=2, burn_in=5)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CuspWarning)
+    with warnings.catch_warnings(action="ignore", category=CuspWarning):
         (row,) = prior_sensitivity(
             CuspFactorAnalysis(method=method, random_state=0), X, alpha=[5.0]
         )
@@ -528,10 +523,11 @@ def test_sensitivity_fits_the_estimators_own_model():
         for data in (X, X[:6], sparse.csr_matrix(X[:6])):
             row = prior_sensitivity(estimator, data)[0]
             direct = CuspFactorAnalysis(**settings).fit(data)
-            assert row.lower_bound == pytest.approx(direct.lower_bound_, rel=1e-6)
+            # Runs end when the bound grows by less than 0.0005.
+            assert row.lower_bound == pytest.approx(direct.lower_bound_, abs=1e-3)
     with pytest.raises(InputError, match="alpha must be None or several values"):
         prior_sensitivity(CuspFactorAnalysis(), X, alpha=3)
-    calls = []
+    calls: list[VariationalProgress] = []
     method = Variational(callback=calls.append)
     with pytest.raises(InputError, match="spike must be None"):
         prior_sensitivity(CuspFactorAnalysis(method=method), X, spike=[None, 1e-3])
@@ -645,7 +641,7 @@ TEXT = pd.DataFrame({"age": X[:, 0], "name": ["a"] * len(X)})
         (X * 1e-160, r"column 0 holds values too large or too small to be squared"),
         (pl.DataFrame({"a": [1.0, 2.0, 4.0]}).lazy(), r"lazy"),
         (pd.DataFrame({"a": pd.Categorical(["x", "y", "x"])}), r"column 'a' .*not numeric"),
-        (pd.DataFrame(X[:, :2], columns=["a", "a"]), r"cannot be read.*unique"),
+        (pd.DataFrame(X[:, :2], columns=["a", "a"]), "must be different. Got 'a' 2 times: rename"),
         (np.array([[1, None], [2, {}]], dtype=object), r"column 1 holds"),
         (None, r"must be a table.*Got None instead.$"),
         (3.0, r"must be a table.*Got 3.0 instead.$"),

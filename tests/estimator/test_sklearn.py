@@ -2,8 +2,6 @@
 
 import os
 import pickle
-import subprocess
-import sys
 import warnings
 from html.parser import HTMLParser
 
@@ -24,6 +22,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from cuspfa import CuspFactorAnalysis, CuspPrior, Moments, Variational, datasets
 from cuspfa.errors import CuspWarning, DataError
+from support import run_python
 
 X = datasets.simulate(150, 8, 2, random_state=3).X
 NAMES = [f"item {j}" for j in range(8)]
@@ -47,9 +46,8 @@ def all_checks():
 # `test_every_check_passes_with_the_array_api_too` runs it so.
 @all_checks()
 def test_scikit_learn_check(estimator, check):
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(action="ignore", category=CuspWarning):
         # Some of its data sets have a constant-but-for-one-row column, or as few rows.
-        warnings.simplefilter("ignore", CuspWarning)
         check(estimator)
 
 
@@ -62,13 +60,7 @@ def test_every_check_passes_with_the_array_api_too():
         "results = check_estimator(CuspFactorAnalysis(), on_fail=None)\n"
         "print(Counter(one['status'] for one in results))\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, "SCIPY_ARRAY_API": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run_python("-c", program, env={**os.environ, "SCIPY_ARRAY_API": "1"}, check=True)
     assert "'passed'" in done.stdout
     for word in ("failed", "skipped", "xfail"):
         assert word not in done.stdout

@@ -10,13 +10,9 @@ from cuspfa import CuspPrior, GaussianSlab, InverseGammaSlab, datasets
 from cuspfa.data.in_memory import GramMatrix, RotatedRows, RowMatrix
 from cuspfa.inference import kernels as module
 from cuspfa.inference.kernels import Chains, Scales, sweep_complete
+from joint_draws import SLABS, covariance_features, draw_shape_and_rate, smallest_p_value
 
 PRIOR = CuspPrior(noise_shape=4.0, noise_rate=2.0)
-SLABS = {
-    "fixed": GaussianSlab(0.7),
-    "inverse gamma": InverseGammaSlab(3.0, 1.5),
-    "pooled": InverseGammaSlab(2.0, 0.4, pooled=True),
-}
 HEAVY = InverseGammaSlab(0.7, 0.3)
 SETS = 1200
 
@@ -26,10 +22,7 @@ def from_prior(slab, p, k, rng):
     if isinstance(slab, GaussianSlab):
         scales = Scales(np.full((1, k), slab.variance))
     else:
-        a, b = slab.shape, slab.rate
-        if slab.pooled:
-            a = rng.gamma(2.0, 50.0)
-            b = a * np.exp(np.log(0.2) + 1.5 * rng.standard_normal())
+        a, b = draw_shape_and_rate(slab, rng)
         theta = stats.invgamma(a, scale=b).rvs((1, k), random_state=rng)
         scales = Scales(theta, (np.array([a]), np.array([b])))
     loadings = np.sqrt(scales.variances) * rng.standard_normal((p, 1, k))
@@ -40,15 +33,8 @@ def from_prior(slab, p, k, rng):
 def features(chains, y):
     """What joint distribution of parameters and data is compared in."""
     loadings, noise = chains.loadings[:, 0], chains.noise[:, 0]
-    omega = loadings @ loadings.T + np.diag(noise)
-    sample = y.T @ y / len(y)
     return [
-        np.log(np.trace(omega)),
-        omega[0, 1] / np.sqrt(omega[0, 0] * omega[1, 1]),
-        np.log(noise[0]),
-        np.linalg.slogdet(omega)[1],
-        np.trace(np.linalg.solve(omega, sample)),
-        np.arcsinh(omega[0, 1] * sample[0, 1]),
+        *covariance_features(loadings, noise, y.T @ y / len(y)),
         np.log(chains.scales.variances[0, 0]) + 1e-9 * loadings[0, 0],
         loadings[0, 0] * loadings[1, 0],
         np.log(np.ptp(np.sum(loadings**2, axis=0)) + 1e-9),
@@ -71,8 +57,7 @@ def one_step(slab, n, p, k, steps=2, seed=0):
         for _ in range(steps):
             chains = sweep_complete(chains, data, slab, PRIOR, rng)
         after.append(features(chains, y))
-    pairs = zip(np.array(before).T, np.array(after).T, strict=True)
-    return min(stats.ks_2samp(one, other).pvalue for one, other in pairs)
+    return smallest_p_value(before, after)
 
 
 @pytest.mark.parametrize(("n", "p", "k"), [(7, 4, 2), (4, 7, 2), (12, 3, 1)])

@@ -17,10 +17,11 @@ import pytest
 
 import cuspfa
 from cuspfa import CuspFactorAnalysis, Gibbs, Moments, RowStream, datasets, predict_to_file
-from cuspfa.cli.app import run
+from cuspfa.cli.app import run_program
 from cuspfa.data.out_of_core import mapped, stream
-from cuspfa.data.tables import reader as reading
+from cuspfa.data.tables import source_bytes as reading
 from cuspfa.errors import CuspWarning, DataError, InputError
+from support import run_python
 
 NAMES = [f"item{j}" for j in range(6)]
 
@@ -39,7 +40,7 @@ def rows() -> Any:
 def program(capsys: pytest.CaptureFixture[str]) -> Any:
     def call(*words: object) -> tuple[int, str]:
         capsys.readouterr()
-        code = run([str(word) for word in words])
+        code = run_program([str(word) for word in words])
         shown = capsys.readouterr()
         return code, " ".join((shown.out + shown.err).split())
 
@@ -82,7 +83,7 @@ def test_an_output_that_is_the_input(rows: Any, program: Any, option: str) -> No
     os.symlink("data.csv", "other.csv")
     for name in ("data.csv", "./data.csv", "other.csv"):
         code, said = program("fit", data, option, name)
-        assert (code, "is read, and would be lost" in said) == (2, True)
+        assert (code, "is the input and would be lost" in said) == (2, True)
     assert Path(data).read_bytes() == before
 
 
@@ -109,15 +110,15 @@ def test_a_full_disk_names_the_file(rows: Any, program: Any) -> None:
         code, said = program(*words)
         assert code == 2
         assert "No space left on device: '/dev/full'" in said
-    for words in (
+    for refused in (
         ("fit", data, "--factors", 1, "--report", "/dev/full"),
         ("fit", data, "--factors", 1, "--loadings", "/dev/full"),
         ("fit", data, "--factors", 1, "--loadings", "/dev/stdout"),
         ("report", "fit.cusp", "-o", "/dev/full"),
     ):
-        code, said = program(*words)
+        code, said = program(*refused)
         assert code == 2
-        assert f"{words[-2]} must be a file. Got '{words[-1]}' instead." in said
+        assert f"{refused[-2]} must be a file. Got '{refused[-1]}' instead." in said
         assert "Read" not in said  # before anything is read
     os.symlink("/dev/full", "page.html")
     with pytest.raises(OSError, match="No space left on device: 'page.html'"):
@@ -189,14 +190,7 @@ def limited(*words: str, memory: int = 3 << 30, stdin: Any = None) -> Any:
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
 
-    return subprocess.run(
-        [sys.executable, "-m", "cuspfa", *words],
-        stdin=stdin,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        preexec_fn=limit,
-    )
+    return run_python("-m", "cuspfa", *words, stdin=stdin, preexec_fn=limit)
 
 
 def test_devices_are_refused(program: Any) -> None:
@@ -365,8 +359,8 @@ def test_numbers_too_large_are_our_error(
     )
     call: Any = Moments.from_stream if how == "moments" else CuspFactorAnalysis(n_factors=1).fit
     if how == "map":
-        monkeypatch.setattr(stream, "MAP_SHARE", 0.0)
-        monkeypatch.setattr(mapped, "NUMBERS", 200)
+        monkeypatch.setattr(stream, "LARGEST_COPY_SHARE", 0.0)
+        monkeypatch.setattr(mapped, "MAPPED_BLOCK_SIZE", 200)
     if how == "dask":
         data = pytest.importorskip("dask.array", reason="an extra").from_array(rows, chunks=10)
     with pytest.raises(DataError, match=r"column 2 .*(too large|infini)"):
@@ -374,8 +368,7 @@ def test_numbers_too_large_are_our_error(
 
 
 def test_new_rows_too_large(tmp_path: Path) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CuspWarning)
+    with warnings.catch_warnings(action="ignore", category=CuspWarning):
         model = CuspFactorAnalysis(n_factors=1).fit(np.random.default_rng(1).normal(size=(50, 6)))
     for kind in ("1e160", "1e308"):
         np.save("rows.npy", huge(kind, (100, 6)))

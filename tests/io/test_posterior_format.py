@@ -7,12 +7,11 @@ import os
 import pickle
 import stat
 import struct
-import subprocess
-import sys
 import zipfile
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -34,13 +33,14 @@ from cuspfa import (
 from cuspfa.data.in_memory import RotatedRows
 from cuspfa.errors import CuspError, FileError, InputError
 from cuspfa.inference.updates import Loadings
-from cuspfa.io import archive, posterior_format
-from cuspfa.posterior import load, load_scores, variational_entries
+from cuspfa.io import archive
+from cuspfa.posterior import VariationalPosterior, load, load_scores, variational_entries
+from support import run_python, variational_posterior
 
 X = datasets.simulate(60, 6, 2, random_state=3).X * np.arange(1, 7) + 5.0
 NAMES = ["Größe, cm", 'the "second"', "心拍数", "a\nb\t\\", "", "\ud800 alone"]
 MODEL = CuspFactorAnalysis().fit(X)
-POSTERIOR = replace(MODEL.posterior_, alternatives=(), weight=1.0)
+POSTERIOR = replace(variational_posterior(MODEL), alternatives=(), weight=1.0)
 
 
 @cache
@@ -53,6 +53,7 @@ def with_alternatives():
             weight=0.3 - 0.1 * k,
             fit_info=None,
             provenance=None,
+            curve_maker=None,
         )
         for k in (1, 0)
     ]
@@ -131,7 +132,9 @@ def unpacked(content):
 
 def packed(members):
     """As cuspfa packs: checksums, sizes and directory are right, whatever is inside."""
-    return b"".join(archive.archive({name: [memoryview(one)] for name, one in members.items()}))
+    return b"".join(
+        archive.archive_bytes({name: [memoryview(one)] for name, one in members.items()})
+    )
 
 
 def changed(content, change):
@@ -222,6 +225,7 @@ def test_the_summary_is_the_same(tmp_path):
 
 def test_arrays_of_any_memory_order_and_infinite_eigenvalues(tmp_path):
     distribution = POSTERIOR.loadings_distribution
+    assert isinstance(distribution, Loadings)
     wide = np.zeros((12, 4))
     wide[::2, ::2] = distribution.mean
     loadings = Loadings(
@@ -254,6 +258,7 @@ def test_without_statistics(tmp_path):
     posterior = with_alternatives()
     posterior.save(path, statistics=False)
     loaded = load(path)
+    assert isinstance(loaded, VariationalPosterior)
     assert loaded.statistics is None
     assert all(rival.statistics is None for rival in loaded.alternatives)
     assert "statistics.npy" not in unpacked(path.read_bytes())
@@ -277,7 +282,7 @@ def test_other_programs_see_a_zip_and_an_npz_file(saved, tmp_path):
         content = json.loads(archive.read("fit.json"))
         archive.extractall(tmp_path)
     assert (tmp_path / "alternatives" / "2" / "active.npy").is_file()
-    assert (content["format"], content["version"]) == ("cuspfa-fit", 1)
+    assert (content["format"], content["version"]) == ("cuspfa-fit", 3)
     assert content["library"] == __version__
     assert content["prior"]["slab"]["type"] == "InverseGammaSlab"
     with np.load(io.BytesIO(saved), allow_pickle=False) as arrays:
@@ -291,7 +296,8 @@ def test_other_programs_see_a_zip_and_an_npz_file(saved, tmp_path):
 
 @pytest.mark.parametrize("shape", [(60, 6), (8, 15)])
 def test_no_row_score_or_label_is_inside(shape, tmp_path):
-    rows = datasets.simulate(*shape, 1, random_state=7).X
+    n, p = shape
+    rows = datasets.simulate(n, p, 1, random_state=7).X
     frame = pd.DataFrame(rows, index=[f"patient-{i}" for i in range(len(rows))])
     frame.columns = [f"item-{j}" for j in range(rows.shape[1])]
     model = CuspFactorAnalysis().fit(frame)
@@ -344,7 +350,7 @@ def test_what_could_not_be_loaded_is_not_saved(tmp_path):
     class Rows:
         n, rows, squares = 60.0, np.eye(6), np.ones(6)
 
-    wrong = {
+    wrong: dict[str, dict[str, Any]] = {
         "cannot be there": {"scale": -POSTERIOR.scale},
         "scale.npy of shape": {"scale": np.ones((6, 1))},
         "names are not those": {"names": ["a"]},
@@ -363,7 +369,7 @@ def test_what_could_not_be_loaded_is_not_saved(tmp_path):
 
 
 def test_a_file_that_would_be_too_large(tmp_path, monkeypatch):
-    monkeypatch.setattr(posterior_format, "LARGEST", 5000)
+    monkeypatch.setattr(archive, "LARGEST_FILE", 5000)
     with pytest.raises(InputError, match="no more than 5,000"):
         POSTERIOR.save(tmp_path / "fit")
     assert not os.listdir(tmp_path)
@@ -579,12 +585,12 @@ def test_what_does_not_fit_together(saved, tmp_path):
         "slab cannot be 'os.system'": set_in("parts", 0, "slab", "type", value="os.system"),
         "slab rate must be": set_in("prior", "slab", "rate", value=-1.0),
         "spike must be": set_in("prior", "spike", value=1.0),
-        "prior has not the entries": set_in("prior", "more", value=1.0),
-        "fit.json has not the entries": set_in("more", value=1.0),
+        "prior has wrong or missing entries": set_in("prior", "more", value=1.0),
+        "fit.json has wrong or missing entries": set_in("more", value=1.0),
         "weight cannot be 'NaN'": set_in("parts", 0, "weight", value="NaN"),
         "n cannot be 'Infinity'": set_in("parts", 0, "n", value="Infinity"),
         "parts cannot be a list": set_in("parts", value=[{}] * 2000),
-        "fit_info has not the entries": set_in("parts", 0, "fit_info", value={}),
+        "fit_info has wrong or missing entries": set_in("parts", 0, "fit_info", value={}),
         "scores cannot be 1": set_in("scores", value=1),
     }
     for message, change in changes.items():
@@ -683,6 +689,8 @@ def npy_of(array):
 
 class Trap:
     """What a pickle may do."""
+
+    target: Path
 
     def __reduce__(self):
         return (os.mkdir, (str(Trap.target),))
@@ -845,7 +853,7 @@ def test_a_read_only_folder(tmp_path):
 def test_no_permission_is_said_before_any_work(tmp_path, monkeypatch):
     (tmp_path / "old").write_text("old")
     monkeypatch.setattr(os, "access", lambda *_: False)
-    monkeypatch.setattr(variational_entries, "describe", None)
+    monkeypatch.setattr(variational_entries.VariationalEntries, "describe", None)
     with pytest.raises(InputError, match="no permission to write in"):
         POSTERIOR.save(tmp_path / "fit")
     with pytest.raises(InputError, match="no permission to write to .*old"):
@@ -864,14 +872,14 @@ def test_the_whole_file_or_nothing(error, where, old, tmp_path, monkeypatch):
     def fail(*_):
         raise error
 
-    def half(members, whole=archive.archive):
+    def half(members, whole=archive.archive_bytes):
         pieces = whole(members)
         for _ in range(5):
             yield next(pieces)
         raise error
 
     if where == "write":
-        monkeypatch.setattr(archive, "archive", half)
+        monkeypatch.setattr(archive, "archive_bytes", half)
     elif where == "fsync":
         monkeypatch.setattr(os, "fsync", fail)
     else:
@@ -906,13 +914,7 @@ def test_another_process_draws_the_same(tmp_path):
         "import sys; from cuspfa import load;"
         "print(load(sys.argv[1]).draw(5, random_state=1).loadings.tobytes().hex())"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "fit")],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    )
+    done = run_python("-c", code, str(tmp_path / "fit"), check=True)
     assert done.stdout.strip() == POSTERIOR.draw(5, random_state=1).loadings.tobytes().hex()
 
 

@@ -18,8 +18,7 @@ GIBBS = {"n_draws": 20, "n_chains": 2, "burn_in": 20, "thin": 1}
 
 
 def fitted(case, X=None):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CuspWarning)
+    with warnings.catch_warnings(action="ignore", category=CuspWarning):
         return case.model().fit(rows(case.data) if X is None else X)
 
 
@@ -72,8 +71,7 @@ def missing(X):
 
 def gibbs(X):
     """A short run of the sampler; forty sweeps from the variational fit."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CuspWarning)
+    with warnings.catch_warnings(action="ignore", category=CuspWarning):
         model = CuspFactorAnalysis(method=Gibbs(**GIBBS), random_state=0).fit(X)
     posterior = model.posterior_
     s = np.nanstd(X, axis=0)
@@ -101,7 +99,7 @@ def main(argv=None):
     if "CUSPFA_KERNEL_SETTING" in os.environ:
         assert_in_effect()
         sys.stdout.write(f"uses {selected()}\n")
-    found = {}
+    found: dict[str, np.ndarray] = {}
     for name, work in tasks(ALL if given.all else FEW):
         if given.only and not any(part in name for part in given.only):
             continue

@@ -15,6 +15,7 @@ from cuspfa import (
     Variational,
     datasets,
 )
+from support import complete_rows
 
 SIMULATED = 20
 
@@ -72,7 +73,7 @@ def rows(name):
         return datasets.load_bfi(subset="paper").data
     if name == "bfi":
         items = datasets.load_bfi(subset="items").data
-        return items[~np.isnan(items).any(axis=1)]
+        return complete_rows(items)
     load = {"wine": load_wine, "breast cancer": load_breast_cancer, "diabetes": load_diabetes}
     return load[name]().data
 

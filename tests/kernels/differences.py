@@ -70,7 +70,7 @@ def distance(a, b):
 
 def read(*paths):
     """Answers by case."""
-    found = defaultdict(dict)
+    found: defaultdict[str, dict[str, np.ndarray]] = defaultdict(dict)
     for path in paths:
         with np.load(path) as file:
             for name in file.files:
@@ -81,7 +81,7 @@ def read(*paths):
 
 def largest(one, other):
     """By quantity: the largest difference over the cases of the same K, and of which case."""
-    found = {}
+    found: dict[str, tuple[float, str]] = {}
     for case in one.keys() & other.keys():
         a, b = one[case], other[case]
         if int(a["K"]) != int(b["K"]):

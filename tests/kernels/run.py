@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kernels.differences import ALLOWED, differences, largest, read
-from kernels.settings import DEFAULT, clean, settings
+from kernels.settings import DEFAULT, Setting, clean, settings
 from pages import blocks
 
 ROOT = Path(__file__).parents[2]
@@ -63,7 +63,8 @@ def chosen():
     """What is used as it is, settings that select something else, and notes."""
     found, notes = settings()
     usual = child(DEFAULT, "kernels.settings").output.splitlines()[-1]
-    seen, kept = {usual: DEFAULT.name}, []
+    seen = {usual: DEFAULT.name}
+    kept: list[Setting] = []
     for setting in sorted(found, key=lambda one: one.name == SPARE):
         if setting.name == SPARE and len(kept) >= ENOUGH:
             notes.append(f"{SPARE}: not needed beside {ENOUGH} others.")

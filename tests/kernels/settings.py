@@ -1,18 +1,22 @@
 """Which kernels and instructions NumPy and SciPy can be made to use here, and which they do use."""
 
+import importlib
 import os
 import platform
 import sys
-from typing import NamedTuple
+from collections.abc import Sequence, Set
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg  # noqa: F401  (it brings SciPy's own OpenBLAS)
 from threadpoolctl import threadpool_info
 
+from cuspfa.inference._kernels import SWITCH, kernel
+
 try:
-    from numpy._core import _multiarray_umath as _core
+    _core: Any = importlib.import_module("numpy._core._multiarray_umath")
 except ImportError:  # before NumPy 2
-    from numpy.core import _multiarray_umath as _core
+    _core = importlib.import_module("numpy.core._multiarray_umath")
 
 HAS = {name for name, here in _core.__cpu_features__.items() if here}
 CORETYPES = {
@@ -34,13 +38,15 @@ class Setting(NamedTuple):
 
     name: str
     variables: dict[str, str]
-    kernels: set[str] = frozenset()
+    kernels: Set[str] = frozenset()
     """What OpenBLAS may call itself; empty if it is left alone."""
-    disabled: list[str] = ()
+    disabled: Sequence[str] = ()
     """Features that NumPy must not have."""
 
 
 DEFAULT = Setting("default", {})
+NUMPY_ALONE = Setting("NumPy alone", {SWITCH: "1"})
+"""Without the compiled core."""
 
 
 class Selected(NamedTuple):
@@ -50,11 +56,15 @@ class Selected(NamedTuple):
     """By library."""
     features: list[str]
     """What NumPy dispatches to."""
+    compiled: bool
+    """Is the compiled core used?"""
 
     def __str__(self):
         """In words; two that read the same are the same."""
         kernels = ", ".join(f"{name} {kernel}" for name, kernel in self.kernels.items())
-        return f"{kernels or 'no OpenBLAS'}; NumPy with {' '.join(self.features) or 'no features'}"
+        features = f"NumPy with {' '.join(self.features) or 'no features'}"
+        core = "compiled core" if self.compiled else "no compiled core"
+        return f"{kernels or 'no OpenBLAS'}; {features}; {core}"
 
 
 def selected():
@@ -66,7 +76,8 @@ def selected():
                 (name for name in ("scipy.libs", "numpy.libs") if name in path), "openblas"
             )
             kernels[owner.removesuffix(".libs")] = one["architecture"]
-    return Selected(dict(sorted(kernels.items())), sorted(set(_core.__cpu_dispatch__) & HAS))
+    features = sorted(set(_core.__cpu_dispatch__) & HAS)
+    return Selected(dict(sorted(kernels.items())), features, kernel("iteration") is not None)
 
 
 def wrong(setting, now):
@@ -79,7 +90,10 @@ def wrong(setting, now):
     if setting.kernels and not now.kernels:
         found.append("there is no OpenBLAS")
     still = sorted(set(setting.disabled) & set(now.features))
-    return found + [f"NumPy still has {feature}" for feature in still]
+    found += [f"NumPy still has {feature}" for feature in still]
+    if SWITCH in setting.variables and now.compiled:
+        found.append("the compiled core runs")
+    return found
 
 
 def settings():
@@ -105,6 +119,10 @@ def settings():
         found.append(Setting(f"without {names}", variables, disabled=features))
     else:
         notes.append("NumPy dispatches to no feature of this processor.")
+    if selected().compiled:
+        found.append(NUMPY_ALONE)
+    else:
+        notes.append("The compiled core is not built: NumPy alone is the default.")
     return found, notes
 
 
@@ -113,7 +131,7 @@ def clean(environment):
     return {
         name: value
         for name, value in environment.items()
-        if name not in ("OPENBLAS_CORETYPE", "NPY_DISABLE_CPU_FEATURES")
+        if name not in ("OPENBLAS_CORETYPE", "NPY_DISABLE_CPU_FEATURES", SWITCH)
     }
 
 
@@ -122,7 +140,8 @@ def assert_in_effect():
     name = os.environ["CUSPFA_KERNEL_SETTING"]
     kernels = CORETYPES[name][1] if name in CORETYPES else frozenset()
     disabled = name.removeprefix("without ").split() if name.startswith("without ") else []
-    setting = Setting(name, {}, kernels, disabled)
+    variables = NUMPY_ALONE.variables if name == NUMPY_ALONE.name else {}
+    setting = Setting(name, variables, kernels, disabled)
     reasons = wrong(setting, selected())
     assert not reasons, f"{name} has not taken effect: {'; '.join(reasons)}"
 

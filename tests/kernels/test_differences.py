@@ -1,5 +1,7 @@
 """What a comparison of answers must see, and whether a setting is in effect."""
 
+import platform
+
 import numpy as np
 import pytest
 
@@ -89,7 +91,7 @@ def test_the_largest_difference_is_reported(answered):
 
 
 def test_a_setting_without_effect_is_seen():
-    haswell = Selected({"numpy": "Haswell", "scipy": "Haswell"}, ["X86_V3"])
+    haswell = Selected({"numpy": "Haswell", "scipy": "Haswell"}, ["X86_V3"], compiled=True)
     nehalem = Setting("Nehalem", {}, {"Nehalem"})
     assert len(settings.wrong(nehalem, haswell)) == 2
     assert settings.wrong(nehalem, haswell._replace(kernels={"numpy": "Nehalem"})) == []
@@ -97,21 +99,25 @@ def test_a_setting_without_effect_is_seen():
     less = Setting("without X86_V3", {}, disabled=["X86_V3"])
     assert settings.wrong(less, haswell) == ["NumPy still has X86_V3"]
     assert settings.wrong(less, haswell._replace(features=[])) == []
+    assert settings.wrong(settings.NUMPY_ALONE, haswell) == ["the compiled core runs"]
+    assert settings.wrong(settings.NUMPY_ALONE, haswell._replace(compiled=False)) == []
 
 
 def test_no_kernel_is_tried_that_the_processor_cannot_run(monkeypatch):
     monkeypatch.setattr(settings, "HAS", {"SSE3", "SSE42"})
-    monkeypatch.setattr(settings, "selected", lambda: Selected({"numpy": "Nehalem"}, []))
-    monkeypatch.setattr(settings.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(
+        settings, "selected", lambda: Selected({"numpy": "Nehalem"}, [], compiled=False)
+    )
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     found, notes = settings.settings()
     assert [one.name for one in found] == ["Prescott", "Nehalem"]
     assert "Haswell: this processor lacks AVX2 FMA3." in notes
 
 
 def test_without_openblas_it_is_said(monkeypatch):
-    monkeypatch.setattr(settings, "selected", lambda: Selected({}, ["NEON"]))
+    monkeypatch.setattr(settings, "selected", lambda: Selected({}, ["NEON"], compiled=True))
     found, notes = settings.settings()
-    assert [one.name for one in found] == ["without NEON"]
+    assert [one.name for one in found] == ["without NEON", "NumPy alone"]
     assert "not OpenBLAS" in notes[0]
 
 

@@ -25,7 +25,9 @@ from cuspfa import (
 )
 from cuspfa.errors import CuspWarning, DataError, InputError
 from cuspfa.io import archive
+from cuspfa.posterior import VariationalPosterior
 from oracles import missing as oracle
+from support import variational_posterior
 
 SIMULATED = datasets.simulate(150, 7, 2, mean=2.0, random_state=3)
 X = SIMULATED.X.copy()
@@ -125,7 +127,7 @@ def test_means_are_drawn_with_a_fit_to_holes():
     assert_allclose(draws.mean.mean(axis=0), MODEL.mean_, atol=0.06)
     spread = np.sqrt(np.diag(MODEL.get_covariance()) / np.sum(~np.isnan(X), axis=0))
     assert_allclose(draws.mean.std(axis=0), spread, rtol=0.2)
-    approximate = MODEL.posterior_.draw(2000, random_state=0, sweeps=0)
+    approximate = variational_posterior(MODEL).draw(2000, random_state=0, sweeps=0)
     assert_allclose(approximate.mean.std(axis=0), spread, rtol=0.2)
     assert draws.only(np.array([1, 2])).mean.shape == (2000, 2)
     assert next(draws.batches(10)).mean.shape == (10, 7)
@@ -262,9 +264,10 @@ def test_covariance_without_a_model_is_that_of_em():
 
 
 def test_a_saved_fit_is_the_same_and_has_no_row(tmp_path):
-    posterior, path = CuspFactorAnalysis().fit(X).posterior_, tmp_path / "fit.cusp"
+    posterior, path = variational_posterior(CuspFactorAnalysis().fit(X)), tmp_path / "fit.cusp"
     posterior.save(path)
     loaded = load(path)
+    assert isinstance(loaded, VariationalPosterior)
     assert loaded.rows is None
     assert_allclose(loaded.mean, posterior.mean, rtol=0)
     assert_allclose(loaded.covariance, posterior.covariance, rtol=0)
@@ -327,8 +330,8 @@ def test_more_tables_than_a_sampler_kept_draws():
     rows = datasets.simulate(60, 5, 1, random_state=0).X
     rows[::4, 0] = np.nan
     method = Gibbs(n_draws=10, n_chains=2, burn_in=20)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CuspWarning)  # so few draws give reason for one
+    # So few draws have not converged.
+    with warnings.catch_warnings(action="ignore", category=CuspWarning):
         model = CuspFactorAnalysis(method=method, random_state=0).fit(rows)
     tables = model.impute(rows, n_draws=50, random_state=0)
     assert tables.shape == (50, 60, 5)

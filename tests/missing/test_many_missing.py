@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
+from sklearn.datasets import load_diabetes, load_wine
 
 import cuspfa
 from cuspfa import CuspFactorAnalysis, Gibbs
@@ -16,9 +17,9 @@ from cuspfa.diagnostics.fit_indices import rmsea
 from cuspfa.diagnostics.fit_measures import predictive_p
 from cuspfa.errors import CuspWarning, FileError
 from cuspfa.missing import saturated as module
-from cuspfa.missing.patterns import IncompleteRows
 from cuspfa.missing.saturated import unrestricted
 from cuspfa.posterior.entries import missing_in
+from support import incomplete_rows
 
 
 def simulated(n: int, p: int, k: int, missing: float, seed: int, size: float = 0.8) -> Any:
@@ -27,11 +28,6 @@ def simulated(n: int, p: int, k: int, missing: float, seed: int, size: float = 0
     rows = rng.normal(size=(n, k)) @ loadings.T + rng.normal(size=(n, p)) * np.sqrt(noise)
     rows[rng.random(rows.shape) < missing] = np.nan
     return rows[~np.isnan(rows).all(axis=1)]
-
-
-def incomplete_rows(rows: Any) -> IncompleteRows:
-    seen = ~np.isnan(rows)
-    return IncompleteRows(np.where(seen, rows, 0.0), seen)
 
 
 def em_by_rows(rows: Any, mean: Any, covariance: Any, steps: int) -> tuple[Any, Any]:
@@ -112,6 +108,86 @@ def test_rows_are_worth_what_they_have() -> None:
     assert found.effective.correlations == pytest.approx(600, rel=0.01)
 
 
+def table(name: str) -> Any:
+    """Real data, or normal ones of which one column is nearly the sum of four others."""
+    if name == "wine":
+        return load_wine().data
+    if name == "diabetes":
+        return load_diabetes().data
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(203, 8)) + rng.normal(size=(203, 1))
+    rows[:, 7] = rows[:, :4].sum(axis=1) + 0.01 * rng.normal(size=203)
+    return rows
+
+
+@pytest.mark.parametrize("name", ["wine", "diabetes", "nearly dependent"])
+def test_one_missing_value_changes_little(name: str) -> None:
+    """The discrepancy counted as 155 of 178, 281 of 442 and 7 of 203 rows."""
+    rows = table(name)
+    n = len(rows)
+    complete = CuspFactorAnalysis().fit(rows).posterior_.summary().fit
+    rows[5, 2] = np.nan
+    posterior = CuspFactorAnalysis().fit(rows).posterior_
+    measures = posterior.summary().fit
+    assert posterior.effective is not None
+    for value in posterior.effective:
+        assert n - 1 <= value <= n
+    assert measures.df == complete.df
+    assert measures.chi_square == pytest.approx(complete.chi_square, rel=0.04)
+    assert measures.rmsea == pytest.approx(complete.rmsea, rel=0.02)
+
+
+@pytest.mark.parametrize("name", ["wine", "diabetes", "nearly dependent"])
+def test_the_count_falls_with_the_share_of_missing_values(name: str) -> None:
+    """To nearly n rows as the share goes to zero, here with a model that does not fit."""
+    rows = table(name)
+    rows = (rows - rows.mean(axis=0)) / rows.std(axis=0)
+    n, p = rows.shape
+    model = CuspFactorAnalysis(n_factors=1).fit(rows).get_covariance()
+    order = np.random.default_rng(0).permutation(rows.size)
+    counts = []
+    for share in (0.001, 0.02, 0.1, 0.3):
+        some = rows.copy()
+        some.flat[order[: math.ceil(share * rows.size)]] = np.nan
+        found = unrestricted(incomplete_rows(some), np.zeros(p), model)
+        assert found is not None
+        counts.append(found.effective)
+    for values in zip(*counts, strict=True):
+        assert values[0] == pytest.approx(n, rel=0.02)
+        assert all(np.diff(values) < 0)
+    # Not by the bound alone: a sixth to a quarter of the rows have one of the 2 % missing values.
+    assert counts[1].discrepancy > 0.9 * n
+    # Negative control: a third of the values is not a small loss.
+    assert counts[-1].discrepancy < 0.8 * n
+
+
+def test_complete_rows_are_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Incomplete rows do not take information away, and values that are missing add none."""
+    rows = simulated(100, 5, 1, 0.0, 2)
+    rows[:40, 1] = np.nan
+    data, model = incomplete_rows(rows), (np.zeros(5), np.cov(rows[40:], rowvar=False) + np.eye(5))
+    ratio = module._likelihood_ratio
+    for factor, bound in ((1e-3, 60.0), (1e3, 100.0)):
+        given = iter([factor] + [1.0] * module.MOST_REPLICATES)  # the data are first
+        monkeypatch.setattr(module, "_likelihood_ratio", lambda *a, g=given: ratio(*a) * next(g))
+        found = unrestricted(data, *model)
+        assert found is not None
+        assert found.effective.discrepancy == bound
+
+
+def test_em_ends_by_the_variance_of_nearly_constant_combinations() -> None:
+    """From a model with far too much of it, though all correlations are near one."""
+    rng = np.random.default_rng(5)
+    rows = rng.normal(size=(200, 1)) + 0.01 * rng.normal(size=(200, 2))
+    rows[:10, 0] = np.nan
+    start = (np.zeros(2), np.array([[1.0, 0.99], [0.99, 1.0]]))
+    found = module._maximised(incomplete_rows(rows), module._Normal(*start), module.MOST_STEPS)
+    known = em_by_rows(rows, *start, 100)[1]
+    difference = np.array([1.0, -1.0])
+    expected = difference @ known @ difference
+    assert difference @ found.covariance @ difference == pytest.approx(expected, rel=0.01)
+
+
 @pytest.fixture(scope="module")
 def fits() -> list[Any]:
     """Ten data sets of 300 rows with a third of the values missing, and their right models."""
@@ -141,6 +217,29 @@ def test_a_right_model_is_called_right(fits: list[Any]) -> None:
     assert 0.3 < np.mean(checks) < 0.7
     assert np.mean(wrong) > 2.0
     assert np.mean(wrong_checks) < 0.3
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("missing", [0.1, 0.2])
+def test_chi_square_of_reliable_items(missing: float) -> None:
+    """One factor of items that correlate by 0.9 and more: χ² is about that of complete data."""
+    complete, found, counted = [], [], []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        rows = rng.normal(size=(300, 1)) + 0.25 * rng.normal(size=(300, 6))
+        values = CuspFactorAnalysis(n_factors=1).fit(rows).posterior_.summary().fit
+        complete.append(values.chi_square / 9)
+        rows[rng.random(rows.shape) < missing] = np.nan
+        rows = rows[~np.isnan(rows).all(axis=1)]
+        posterior = CuspFactorAnalysis(n_factors=1).fit(rows).posterior_
+        found.append(posterior.summary().fit.chi_square / 9)
+        sample = posterior.sample_correlation
+        counted.append(rmsea(sample, correlation(posterior.covariance), 300, 1).statistic / 9)
+    # Means of twenty χ² with 9 degrees of freedom, over these: a spread of 0.11.
+    assert 0.7 < np.mean(complete) < 1.35
+    assert 0.7 < np.mean(found) < 1.35
+    # Negative control: all rows counted as complete.
+    assert np.mean(counted) > np.mean(found) * (1 + 2 * missing)
 
 
 def test_a_wrong_model_is_called_wrong() -> None:

@@ -3,6 +3,7 @@ distributions."""
 
 import re
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,19 +19,21 @@ from cuspfa import (
     datasets,
 )
 from cuspfa._utils.fit_warning_text import python_text, terminal_text
+from cuspfa.data import in_memory
 from cuspfa.data.complete import prepare_rows
 from cuspfa.data.in_memory import GramMatrix
 from cuspfa.data.protocols import CompleteSource
 from cuspfa.errors import CuspWarning
-from cuspfa.estimator import fit_warnings
-from cuspfa.estimator.fit_warnings import cost_of_incomplete
+from cuspfa.inference.variational import cost
+from cuspfa.inference.variational.cost import cost_of_incomplete
 from cuspfa.inference.variational.elbo import lower_bound
 from cuspfa.inference.variational.init import draw_start
 from cuspfa.inference.variational.run import iteration
 from cuspfa.inference.variational.steps import step_loadings, step_noise, step_scores
-from cuspfa.missing.patterns import IncompleteRows
 from cuspfa.missing.source import MissingDataSource, prepare_incomplete
+from cuspfa.missing.updates import RowwiseLoadings
 from oracles import missing as oracle
+from support import factor_rows, incomplete_rows
 
 PRIORS = {
     "default": CuspPrior(),
@@ -42,10 +45,10 @@ PRIORS = {
 
 def rows_of(n, p, k, seed=0):
     rng = np.random.default_rng(seed)
-    return rng.normal(size=(n, k)) @ rng.normal(size=(k, p)) + rng.normal(size=(n, p)) + 3.0
+    return factor_rows(n, p, k, rng) + 3.0
 
 
-def with_missing(n, p, k, part=0.3, seed=0):
+def incomplete_factors(n, p, k, part=0.3, seed=0):
     """Incomplete rows, some rows alike, one row with nothing at all."""
     y = rows_of(n, p, k, seed)
     rng = np.random.default_rng([seed, 1])
@@ -57,8 +60,7 @@ def with_missing(n, p, k, part=0.3, seed=0):
 
 
 def source_of(y, **settings):
-    seen = ~np.isnan(y)
-    return MissingDataSource(IncompleteRows(np.where(seen, y, 0.0), seen), **settings)
+    return MissingDataSource(incomplete_rows(y), **settings)
 
 
 # --- nothing missing ---
@@ -136,13 +138,15 @@ def state_with(y, prior, iterations=2, k=2, seed=0):
 
 
 def test_steps_equal_the_literal_oracle():
-    y, prior = with_missing(24, 6, 2), PRIORS["gaussian"]
+    y, prior = incomplete_factors(24, 6, 2), PRIORS["gaussian"]
     source, state = state_with(y, prior)
     tau = state.noise.precision
     after = step_scores(step_loadings(state, source, prior), source, prior)
     distribution, moments = after.loadings, after.scores
+    assert isinstance(distribution, RowwiseLoadings)
     m, v = oracle.scores(y, distribution.mean, distribution.covariance, distribution.anchor, tau)
     again = step_noise(step_loadings(after, source, prior), source, prior)
+    assert isinstance(again.loadings, RowwiseLoadings)
     mean, covariance, anchor, rss = oracle.loadings(y, m, v, np.ones(2), tau)
     assert_allclose(again.loadings.mean, mean, rtol=1e-9, atol=1e-10)
     assert_allclose(again.loadings.covariance, covariance, rtol=1e-9, atol=1e-12)
@@ -160,11 +164,12 @@ def test_steps_equal_the_literal_oracle():
 
 @pytest.mark.parametrize(("part", "gap"), [(0.0, 1e-9), (0.1, 0.2), (0.4, 0.5)])
 def test_the_bound_is_one_and_nearly_that_of_the_joint_law(part, gap):
-    y = oracle.centred(rows_of(14, 5, 2)) if part == 0 else with_missing(14, 5, 2, part)
+    y = oracle.centred(rows_of(14, 5, 2)) if part == 0 else incomplete_factors(14, 5, 2, part)
     prior = PRIORS["gaussian"]
     source, state = state_with(y, prior, iterations=4)
     state = step_scores(state, source, prior)
     distribution, tau = state.loadings, state.noise.precision
+    assert isinstance(distribution, RowwiseLoadings)
     m, v = oracle.scores(y, distribution.mean, distribution.covariance, distribution.anchor, tau)
     exact = sum(oracle.dense_scores_terms(y, m, v, distribution.mean, distribution.covariance, tau))
     bound = lower_bound(state, source, prior)
@@ -177,7 +182,7 @@ def test_the_bound_is_one_and_nearly_that_of_the_joint_law(part, gap):
 @pytest.mark.parametrize("flat", [True, False])
 def test_scores_are_at_a_maximum_once_means_and_scores_have_settled(flat):
     """By numerical derivatives: the engine's formulas are not used."""
-    y, prior = with_missing(10, 4, 1, 0.2, seed=3), PRIORS["gaussian"]
+    y, prior = incomplete_factors(10, 4, 1, 0.2, seed=3), PRIORS["gaussian"]
     source = source_of(y, flat_mean=flat)
     state = draw_start(source, prior, 5, np.random.default_rng(0), 1)
     for _ in range(200):
@@ -185,6 +190,7 @@ def test_scores_are_at_a_maximum_once_means_and_scores_have_settled(flat):
     for _ in range(200):
         state = step_scores(step_loadings(state, source, prior), source, prior)
     distribution, tau = state.loadings, state.noise.precision
+    assert isinstance(distribution, RowwiseLoadings)
     anchor = distribution.anchor if flat else np.zeros((4, 1))
     m, v = oracle.scores(y, distribution.mean, distribution.covariance, anchor, tau)
 
@@ -211,7 +217,7 @@ def test_scores_are_at_a_maximum_once_means_and_scores_have_settled(flat):
 
 @pytest.mark.parametrize("part", [0.05, 0.3])
 def test_log_likelihood_is_a_lower_bound_close_to_the_dense_one(part):
-    y = with_missing(50, 6, 2, part)
+    y = incomplete_factors(50, 6, 2, part)
     rng = np.random.default_rng(1)
     source = source_of(y)
     source._few = None  # as with many missing values
@@ -233,7 +239,7 @@ def test_log_likelihood_is_a_lower_bound_close_to_the_dense_one(part):
 @pytest.mark.parametrize(("n", "p", "part"), [(50, 6, 0.05), (50, 6, 0.5), (400, 7, 0.02)])
 def test_log_likelihood_with_few_holes_is_the_dense_one(n, p, part):
     """With rows that share a pattern, more than p + 1 of them, and patterns by themselves."""
-    y = with_missing(n, p, 2, part)
+    y = incomplete_factors(n, p, 2, part)
     rng = np.random.default_rng(1)
     source, plugged, many = source_of(y), source_of(y, flat_mean=False), source_of(y)
     assert source._few is not None
@@ -309,7 +315,7 @@ def test_means_variances_and_covariances_when_an_observed_item_drives_the_holes(
 
 
 def test_order_of_rows_does_not_matter():
-    y = with_missing(60, 6, 2)[:-1]  # without the row that has nothing
+    y = incomplete_factors(60, 6, 2)[:-1]  # without the row that has nothing
     order = np.random.default_rng(0).permutation(59)
     one, other = (CuspFactorAnalysis(n_factors=2).fit(x) for x in (y, y[order]))
     assert_allclose(one.lower_bound_, other.lower_bound_, rtol=1e-9)
@@ -317,7 +323,9 @@ def test_order_of_rows_does_not_matter():
 
 
 def test_rows_of_one_pattern_may_be_rotated():
-    y = np.vstack([with_missing(12, 5, 2), rows_of(30, 5, 2), with_missing(40, 5, 2, 0.0)])
+    y = np.vstack(
+        [incomplete_factors(12, 5, 2), rows_of(30, 5, 2), incomplete_factors(40, 5, 2, 0.0)]
+    )
     y = oracle.centred(y)
     source = source_of(y)
     assert len(source.data.rows) < len(y)
@@ -331,11 +339,11 @@ def test_rows_of_one_pattern_may_be_rotated():
     )
     for a, b in zip(one, other, strict=True):
         assert_allclose(a, b, rtol=1e-9, atol=1e-9)
-    values = [home.log_likelihood(state.loadings.mean, np.ones(5)) for home in (source, plain)]
-    assert_allclose(*values, rtol=1e-10)
+    one, other = (home.log_likelihood(state.loadings.mean, np.ones(5)) for home in (source, plain))
+    assert_allclose(one, other, rtol=1e-10)
     near = state.loadings.mean
-    spectra = [home.leading(3, np.ones(5), near=near)[0] for home in (source, plain)]
-    assert_allclose(*spectra, rtol=1e-9)
+    one, other = (home.leading(3, np.ones(5), near=near)[0] for home in (source, plain))
+    assert_allclose(one, other, rtol=1e-9)
 
 
 @pytest.mark.parametrize(("n", "p"), [(40, 200), (30, 1600)])
@@ -364,7 +372,7 @@ def test_a_long_fit_is_announced():
 
 
 def test_the_announcement_is_a_warning_before_the_fit(monkeypatch):
-    monkeypatch.setattr(fit_warnings, "SPEED", 1.0)
+    monkeypatch.setattr(cost, "MULTIPLICATIONS_PER_SECOND", 1.0)
 
     def stop(*args, **settings):
         raise KeyboardInterrupt
@@ -374,7 +382,7 @@ def test_the_announcement_is_a_warning_before_the_fit(monkeypatch):
         pytest.warns(CuspWarning, match="With missing values in 6 columns"),
         pytest.raises(KeyboardInterrupt),
     ):
-        CuspFactorAnalysis().fit(with_missing(40, 6, 2))
+        CuspFactorAnalysis().fit(incomplete_factors(40, 6, 2))
 
 
 def test_columns_that_are_never_seen_together_are_named():
@@ -386,13 +394,24 @@ def test_columns_that_are_never_seen_together_are_named():
     ):
         model = CuspFactorAnalysis().fit(rows)
     # Completed rows would know what nobody saw: the search goes on in the data themselves.
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CuspWarning)
+    with warnings.catch_warnings(action="ignore", category=CuspWarning):
         for k in (1, 2):
             given = CuspFactorAnalysis(n_factors=k).fit(rows).lower_bound_
             found = {one.n_factors: one.lower_bound for one in model.search_}
             assert found[k] > given - 0.5
     rows[:20] = datasets.simulate(20, 8, 2, random_state=1).X  # a bridge between the two
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", CuspWarning)
+    with warnings.catch_warnings(action="error", category=CuspWarning):
         CuspFactorAnalysis(n_factors=2).fit(rows)
+
+
+@pytest.mark.parametrize("numbers", [1, 40, 10_000])
+def test_pairwise_counts_by_blocks_of_patterns(numbers, monkeypatch):
+    monkeypatch.setattr(in_memory, "ROW_BLOCK_SIZE", numbers)
+    rng = np.random.default_rng(2)
+    rows = rng.normal(size=(60, 5))
+    rows[rng.random(rows.shape) < 0.3] = np.nan
+    rows = rows[~np.isnan(rows).all(axis=1)]
+    seen = ~np.isnan(rows)
+    source: Any = prepare_incomplete(rows, scaling="columns").source
+    expected = [[int(np.sum(seen[:, j] & seen[:, k])) for k in range(5)] for j in range(5)]
+    np.testing.assert_array_equal(source.pairwise_counts, expected)

@@ -1,5 +1,6 @@
 import dataclasses
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,13 +12,14 @@ from cuspfa.errors import InputError
 
 def test_the_papers_values():
     prior = CuspPrior.variational_paper()
-    assert (prior.alpha, prior.slab.variance, prior.spike) == (5.0, 1.0, 1e-6)
+    assert (prior.alpha, prior.slab, prior.spike) == (5.0, GaussianSlab(1.0), 1e-6)
     assert (prior.noise_shape, prior.noise_rate, prior.stick_shape) == (1.0, 0.3, 1.0)
 
 
 def test_frozen():
+    prior: Any = CuspPrior()
     with pytest.raises(dataclasses.FrozenInstanceError):
-        CuspPrior().alpha = 2.0
+        prior.alpha = 2.0
 
 
 @pytest.mark.parametrize("name", ["alpha", "spike", "noise_rate", "stick_shape"])

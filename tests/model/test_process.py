@@ -91,11 +91,11 @@ def test_any_slab_and_spike():
 
 def test_same_seed_same_draws_and_global_state_untouched():
     process = CumulativeShrinkage(5.0, n_terms=10)
-    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    before = np.random.get_state(legacy=False)["state"]["key"].copy()  # noqa: NPY002
     a = process.draw(stats.norm(), 0.0, n_draws=3, random_state=7)
     b = process.draw(stats.norm(), 0.0, n_draws=3, random_state=np.random.default_rng(7))
     assert_allclose(a.theta, b.theta, rtol=0)
-    assert np.array_equal(before, np.random.get_state()[1])  # noqa: NPY002
+    assert np.array_equal(before, np.random.get_state(legacy=False)["state"]["key"])  # noqa: NPY002
 
 
 @pytest.mark.parametrize(

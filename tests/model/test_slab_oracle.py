@@ -9,12 +9,15 @@ from cuspfa.data.in_memory import GramMatrix, RowMatrix
 from cuspfa.data.protocols import CompleteSource
 from cuspfa.inference.variational.elbo import lower_bound
 from cuspfa.inference.variational.init import state_at
-from cuspfa.inference.variational.run import run
+from cuspfa.inference.variational.run import run_iterations
 from cuspfa.inference.variational.steps import STEPS, Tail, VariationalState
+from cuspfa.model.likelihoods.gaussian import Noise
 from cuspfa.model.prior import CuspPrior
+from cuspfa.model.process import Sticks
 from cuspfa.model.slabs import EmpiricalBayesSlab, GaussianSlab, InverseGammaSlab
 from oracles import algorithm1
 from oracles import slabs as oracle
+from support import factor_rows
 
 PAIRS = {
     "gaussian": (GaussianSlab(0.7), oracle.Gaussian(0.7)),
@@ -30,7 +33,7 @@ SHAPES = [(60, 8, 2), (12, 20, 2)]
 def problem(shape):
     n, p, k = shape
     rng = np.random.default_rng(5)
-    y = rng.normal(size=(n, k)) @ rng.normal(size=(k, p)) + 0.7 * rng.normal(size=(n, p))
+    y = factor_rows(n, p, k, rng, noise=0.7)
     y -= y.mean(axis=0)
     start = np.linalg.svd(y, full_matrices=False)[2][:k].T * 0.8
     return y, n - 1.0, k, start, 0.5 * y.var(axis=0)
@@ -53,7 +56,7 @@ def test_same_fixed_point_as_the_literal_algorithm(name, shape):
     for matrix in (GramMatrix(y.T @ y, n), RowMatrix(y, n)):
         source = CompleteSource(matrix)
         state = state_at(start, noise, source, prior, k + 1)
-        done = run(state, source, prior, tol=1e-13, max_iter=5000)
+        done = run_iterations(state, source, prior, tol=1e-13, max_iter=5000)
         assert done.total >= literal.bound - 1e-6  # never behind
         tolerance = 1e-3 if name == "pooled" else 1e-6
         assert done.total == pytest.approx(literal.bound, abs=tolerance)
@@ -81,11 +84,11 @@ def test_finite_spike_with_an_inverse_gamma_slab(shape):
     source = bridge.source_of(y)
     state = VariationalState(
         bridge.loadings_of(literal.mu_lambda, literal.V_lambda[0]),
-        bridge.Noise(np.full(p, float(literal.A_sigma)), literal.B_sigma),
+        Noise(np.full(p, float(literal.A_sigma)), literal.B_sigma),
         bridge.scores_of(y, literal.mu_eta, literal.V_eta),
         Tail(0, np.zeros(p), 1.0),
         bridge.labels_of(literal.kappa),
-        bridge.Sticks(literal.A_v, literal.B_v),
+        Sticks(literal.A_v, literal.B_v),
         prior.slab,
     )
     for _ in range(5):
@@ -103,31 +106,18 @@ def test_finite_spike_with_an_inverse_gamma_slab(shape):
 @pytest.mark.parametrize("shape", [(60, 8, 2), (12, 20, 2)], ids=str)
 def test_published_fixed_point_is_the_literal_algorithms_too(shape):
     """K explicit factors and a tail, against all H = p + 1 columns going on from there."""
-    y, _, k, start, noise = problem(shape)
+    y, _, _, start, noise = problem(shape)
     p = y.shape[1]
     h = p + 1
-    hyper = algorithm1.Hyper(alpha=5.0, theta_0=1.0, theta_inf=1e-6, a_sigma=1.0, b_sigma=0.3)
+    hyper = algorithm1.PAPER
     prior, source = bridge.prior_of(hyper), bridge.source_of(y)
-    done = run(state_at(start, noise, source, prior, h), source, prior, tol=1e-12, max_iter=5000)
-    state = done.state
-    covariances = np.zeros((p, h, h))
-    covariances[:, :k, :k] = bridge.row_covariances(state.loadings)
-    inactive = np.arange(k, h)
-    covariances[:, inactive, inactive] = state.tail.loading_variance[:, None]
-    kappa = np.zeros((h, h))
-    kappa[np.arange(h), np.where(np.arange(h) < k, h - 1, 0)] = 1.0
-    literal = algorithm1.State(
-        mu_eta=None,
-        V_eta=None,
-        mu_lambda=np.pad(state.loadings.mean, ((0, 0), (0, h - k))),
-        V_lambda=covariances,
-        A_sigma=state.noise.shape[0],
-        B_sigma=state.noise.rate,
-        kappa=kappa,
-        A_v=state.sticks.a,
-        B_v=state.sticks.b,
+    done = run_iterations(
+        state_at(start, noise, source, prior, h), source, prior, tol=1e-12, max_iter=5000
     )
-    literal = algorithm1.step3_scores(y, literal, hyper)
+    state = done.state
+    literal = bridge.literal_state(
+        y, state.loadings, state.tail.loading_variance, state.noise, state.sticks, hyper
+    )
     for _ in range(30):
         literal = algorithm1.step5_sticks(y, algorithm1.step4_labels(y, literal, hyper), hyper)
     assert done.total == pytest.approx(algorithm1.bound(y, literal, hyper), abs=1e-6)

@@ -1,5 +1,7 @@
 """Slabs and the scale-rotation step: closed forms against numerical optimisation."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -16,6 +18,7 @@ from cuspfa.inference.variational.px_step import px_step
 from cuspfa.inference.variational.run import ITERATION
 from cuspfa.model.prior import CuspPrior
 from cuspfa.model.slabs import EmpiricalBayesSlab, GaussianSlab, InverseGammaSlab
+from support import factor_rows
 
 SLABS = {
     "gaussian": GaussianSlab(0.7),
@@ -68,7 +71,7 @@ def test_a_common_variance_stretches_to_n_on_average():
 def state_after(slab, shape, k=3, iterations=2):
     n, p = shape
     rng = np.random.default_rng(7)
-    y = rng.normal(size=(n, k)) @ rng.normal(size=(k, p)) + rng.normal(size=(n, p))
+    y = factor_rows(n, p, k, rng)
     source, prior = bridge.source_of(y), CuspPrior(slab=slab, spike=None, noise_rate=0.3)
     state = draw_start(source, prior, p + 1, rng, n_factors=k)
     for _ in range(iterations):
@@ -125,19 +128,21 @@ def test_the_likelihood_does_not_see_the_step(slab):
 def test_pooled_slab_learns_its_parameters():
     slab, p = SLABS["pooled"], 30
     squared_norm = np.array([3.0, 4.0, 3.5, 12.0])
-    learned = slab
+    learned: Any = slab
     for _ in range(60):
         learned = learned.update_hyperparameters(squared_norm, p)
 
     def loss(logs):
-        at = InverseGammaSlab(*np.exp(logs), pooled=True)
+        shape, rate = np.exp(logs)
+        at = InverseGammaSlab(shape, rate, pooled=True)
         return -float(np.sum(at.log_density(squared_norm, p))) - at.log_hyperprior()
 
     best = minimize(loss, [0.0, 0.0], method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12})
     assert loss(np.log([learned.shape, learned.rate])) == pytest.approx(best.fun, abs=1e-8)
     assert_allclose([learned.shape, learned.rate], np.exp(best.x), rtol=1e-3)
     # Alike factors share a variance, unlike ones do not.
-    alike, unlike = slab, slab
+    alike: Any = slab
+    unlike: Any = slab
     for _ in range(100):
         alike = alike.update_hyperparameters(np.full(8, 5.0), p)
         unlike = unlike.update_hyperparameters(np.geomspace(0.1, 50.0, 8), p)

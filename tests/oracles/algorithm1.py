@@ -43,6 +43,12 @@ class Hyper:
     b_sigma: float
 
 
+PAPER = Hyper(alpha=5.0, theta_0=1.0, theta_inf=1e-6, a_sigma=1.0, b_sigma=0.3)
+"""The values of the paper."""
+MILD = Hyper(alpha=2.5, theta_0=1.3, theta_inf=0.2, a_sigma=1.7, b_sigma=0.6)
+"""Values with which spike and slab overlap."""
+
+
 # ----------------------------------------------------------------- Algorithm 1, the five steps
 
 

@@ -598,6 +598,7 @@ def fit_spike(y, slab, hyper, start_state, n_iterations):
 
 def random_state(p, K, slab, rng):
     """Draw an arbitrary valid state of part 1: no block consistent with another."""
+    theta: FixedTheta | InvGaTheta
     if isinstance(slab, InverseGamma | PooledInverseGamma):
         theta = InvGaTheta(
             A=rng.uniform(1.5, 6.0, size=K), B=rng.uniform(0.5, 3.0, size=K), a=slab.a, b=slab.b

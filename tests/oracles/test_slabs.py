@@ -10,6 +10,8 @@ from scipy import stats
 
 from oracles import algorithm1 as a1
 from oracles import slabs
+from oracles.monte_carlo import check_terms, draw_common, standard_errors
+from support import factor_rows
 
 HYPER = slabs.Hyper(alpha=2.5, a_sigma=1.7, b_sigma=0.6)
 SPIKE = slabs.SpikeHyper(alpha=2.5, a_sigma=1.7, b_sigma=0.6, theta_inf=0.2)
@@ -26,59 +28,13 @@ SLABS = {
 every_slab = pytest.mark.parametrize("slab", SLABS.values(), ids=SLABS.keys())
 
 
-def rows(n, p, rng):
-    return rng.normal(size=(n, 2)) @ rng.normal(size=(2, p)) + 0.5 * rng.normal(size=(n, p))
-
-
 def problem(n, p, K, slab, seed):
     rng = np.random.default_rng(seed)
-    y = rows(n, p, rng)
+    y = factor_rows(n, p, 2, rng, noise=0.5)
     return y, slabs.random_state(p, K, slab, rng), rng
 
 
 # ------------------------------------------------------------- (a) the bounds, by Monte Carlo
-
-
-def draw_common(y, mu_eta, V_eta, mu, V, A, B, hyper, draws, rng):
-    """Draws of lambda, sigma^2 from q, and of the terms that both settings share."""
-    n, p = y.shape
-    K = mu.shape[1]
-    q_lambda = [stats.multivariate_normal(mu[j], V[j]) for j in range(p)]
-    q_eta = [stats.multivariate_normal(mu_eta[i], V_eta) for i in range(n)]
-    q_sigma2 = [stats.invgamma(A, scale=B[j]) for j in range(p)]
-    lam = np.stack([q.rvs(draws, random_state=rng).reshape(draws, K) for q in q_lambda], axis=1)
-    eta = np.stack([q.rvs(draws, random_state=rng).reshape(draws, K) for q in q_eta], axis=1)
-    sigma2 = np.stack([q.rvs(draws, random_state=rng) for q in q_sigma2], axis=1)
-    mean = np.einsum("sih,sjh->sij", eta, lam)
-    prior = stats.invgamma(hyper.a_sigma, scale=hyper.b_sigma)
-    terms = {
-        "likelihood": stats.norm.logpdf(y, mean, np.sqrt(sigma2)[:, None, :]).sum(axis=(1, 2)),
-        "scores_prior": stats.norm.logpdf(eta).sum(axis=(1, 2)),
-        "noise_prior": prior.logpdf(sigma2).sum(axis=1),
-        "loadings_entropy": -sum(q_lambda[j].logpdf(lam[:, j]) for j in range(p)),
-        "scores_entropy": -sum(q_eta[i].logpdf(eta[:, i]) for i in range(n)),
-        "noise_entropy": -sum(q_sigma2[j].logpdf(sigma2[:, j]) for j in range(p)),
-    }
-    return lam, sigma2, terms
-
-
-def standard_errors(value, draws):
-    return abs(value - draws.mean()) / (draws.std() / np.sqrt(draws.size))
-
-
-def check(terms, samples):
-    terms, samples = dict(terms), dict(samples)
-    assert terms.keys() == samples.keys()
-    terms["total"] = sum(terms.values())
-    samples["total"] = sum(samples.values())
-    for name, draws in samples.items():
-        if np.std(draws) < 1e-12:  # a constant
-            assert terms[name] == pytest.approx(np.mean(draws), abs=1e-11), name
-            continue
-        assert standard_errors(terms[name], draws) < 4.5, name
-        # The control: a constant wrong by 0.5 is seen, in each term and in their sum.
-        assert standard_errors(terms[name] - 0.5, draws) > 9, name
-        assert standard_errors(terms[name] + 0.5, draws) > 9, name
 
 
 @pytest.mark.parametrize(
@@ -93,7 +49,7 @@ def test_bound_agrees_with_monte_carlo_and_a_wrong_constant_does_not(slab, updat
     y, state, rng = problem(4, 3, 2, slab, seed=11)
     n_c, G = 4, y.T @ y
     if centred:  # n - 1 rows with the Gram matrix of n centred rows
-        more = rows(5, 3, rng) + 7.0
+        more = factor_rows(5, 3, 2, rng, noise=0.5) + 7.0
         G, n_c = 4 * np.cov(more, rowvar=False), 4
         y = np.linalg.cholesky(G).T  # 3 rows, and a fourth of zeros
         y = np.vstack([y, np.zeros(3)])
@@ -126,7 +82,7 @@ def test_bound_agrees_with_monte_carlo_and_a_wrong_constant_does_not(slab, updat
             + np.log(3.0)
             + stats.norm(np.log(0.2), 1.5).logpdf(np.log(0.5 / 3.0))
         )
-    check(slabs.bound_terms(G, n_c, slab, state, HYPER), samples)
+    check_terms(slabs.bound_terms(G, n_c, slab, state, HYPER), samples)
     if updated:
         omega = np.einsum("sjh,skh->sjk", lam, lam)
         omega[:, range(3), range(3)] += sigma2
@@ -137,7 +93,7 @@ def test_bound_agrees_with_monte_carlo_and_a_wrong_constant_does_not(slab, updat
 @pytest.mark.parametrize(("H", "updated"), [(3, False), (3, True), (1, False)])
 def test_spike_bound_agrees_with_monte_carlo_and_a_wrong_one_does_not(H, updated):
     rng = np.random.default_rng(11)
-    y, slab = rows(4, 3, rng), INVERSE_GAMMA
+    y, slab = factor_rows(4, 3, 2, rng, noise=0.5), INVERSE_GAMMA
     state = slabs.random_spike_state(4, 3, H, rng)
     if updated:
         state = slabs.spike_iteration(y, slab, state, SPIKE)
@@ -186,7 +142,7 @@ def test_spike_bound_agrees_with_monte_carlo_and_a_wrong_one_does_not(H, updated
         "theta_entropy": -np.where(in_slab, log_q, 0.0).sum(axis=1),
     }
     terms = slabs.spike_bound_terms(y, slab, state, SPIKE)
-    check(terms, samples)
+    check_terms(terms, samples)
     # The control: theta's terms counted in the spike too would be seen.
     wrong = sum(slabs.inverse_gamma_entropy(state.A_theta[h], state.B_theta[h]) for h in range(H))
     if H > 1:
@@ -303,7 +259,7 @@ def test_each_update_maximises_the_bound_over_its_block(n, p, K, slab):
 @pytest.mark.parametrize(("n", "p", "H"), [(9, 4, 3), (3, 5, 4)])
 def test_each_spike_step_maximises_the_bound_over_its_block(n, p, H):
     rng = np.random.default_rng(5)
-    y, start = rows(n, p, rng), slabs.random_spike_state(n, p, H, rng)
+    y, start = factor_rows(n, p, 2, rng, noise=0.5), slabs.random_spike_state(n, p, H, rng)
     for step in slabs.SPIKE_STEPS:
         steepest = check_maximum(
             lambda s: slabs.spike_bound(y, INVERSE_GAMMA, s, SPIKE),
@@ -378,7 +334,7 @@ def test_bound_never_falls(n, p, K, slab):
 @pytest.mark.parametrize(("n", "p", "H"), [(30, 6, 5), (5, 12, 4), (5, 4, 1)])
 def test_spike_bound_never_falls(n, p, H, hyper):
     rng = np.random.default_rng(3)
-    y, start = rows(n, p, rng), slabs.random_spike_state(n, p, H, rng)
+    y, start = factor_rows(n, p, 2, rng, noise=0.5), slabs.random_spike_state(n, p, H, rng)
     fitted = slabs.fit_spike(y, INVERSE_GAMMA, hyper, start, 8)
     state, last = start, fitted.bounds[0]
     for iteration in range(8):
@@ -425,7 +381,7 @@ def test_gaussian_slab_is_algorithm_1_with_one_variance(n, p, K):
 
 def test_spike_steps_with_an_almost_fixed_variance_are_algorithm_1():
     rng = np.random.default_rng(7)
-    y, start = rows(8, 4, rng), slabs.random_spike_state(8, 4, 3, rng)
+    y, start = factor_rows(8, 4, 2, rng, noise=0.5), slabs.random_spike_state(8, 4, 3, rng)
     slab = slabs.InverseGamma(1e7, 1.3e7)
     hyper = a1.Hyper(SPIKE.alpha, 1.3, SPIKE.theta_inf, SPIKE.a_sigma, SPIKE.b_sigma)
     state = slabs.spike_step_theta(y, slab, start, SPIKE)

@@ -86,7 +86,8 @@ def far(estimate, truth):
 
 @pytest.mark.parametrize("shape", [(20, 4), (3, 6)], ids=str)
 def test_without_factors_it_is_the_closed_form(shape):
-    y, (a, b) = data(*shape, 1, seed=1), (0.7, 0.2)
+    n, p = shape
+    y, (a, b) = data(n, p, 1, seed=1), (0.7, 0.2)
     n, square = len(y), np.sum(y**2, axis=0)
     terms = a * np.log(b) - gammaln(a) + gammaln(a + n / 2) - (a + n / 2) * np.log(b + square / 2)
     truth = np.sum(terms - n / 2 * np.log(2 * np.pi))

@@ -306,7 +306,8 @@ def log_evidence(
     another eighth is not counted. `kind` is the class of the sampler.
     """
     y, rng = np.asarray(y, dtype=float), np.random.default_rng(seed)
-    levels = path(*y.shape, model, first, size, step)
+    n, p = y.shape
+    levels = path(n, p, model, first, size, step)
     # Each level starts from where the one before ended.
     state, starts = None, []
     for one in levels:

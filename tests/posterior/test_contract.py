@@ -18,8 +18,7 @@ X = datasets.simulate(150, 8, 2, random_state=0).X
 
 def fitted(method, rows):
     engine = Gibbs(n_draws=300, n_chains=2, burn_in=200) if method == "gibbs" else "variational"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CuspWarning)
+    with warnings.catch_warnings(action="ignore", category=CuspWarning):
         return CuspFactorAnalysis(method=engine, random_state=0).fit(rows).posterior_
 
 

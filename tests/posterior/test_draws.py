@@ -8,21 +8,22 @@ from cuspfa import CuspPrior, GaussianSlab
 from cuspfa.errors import InputError
 from cuspfa.inference.updates import Loadings
 from cuspfa.model.likelihoods.gaussian import Noise
+from cuspfa.posterior.distributions import ScoreDistribution
 from cuspfa.posterior.draws import Draws, correlation_mse
-from cuspfa.posterior.variational import ScoreDistribution, VariationalPosterior
+from cuspfa.posterior.variational import VariationalPosterior
 
 
 def make_posterior(p=4, k=3, seed=0):
     rng = np.random.default_rng(seed)
     return VariationalPosterior(
-        Loadings(
+        loadings_distribution=Loadings(
             rng.normal(size=(p, k)),
             rng.normal(size=(k, k)),
             rng.uniform(0.5, 2, size=p),
             rng.uniform(3, 10, size=k),
             0.0,
         ),
-        Noise(np.full(p, 8.0), rng.uniform(2, 5, size=p)),
+        noise_distribution=Noise(np.full(p, 8.0), rng.uniform(2, 5, size=p)),
         score_distribution=ScoreDistribution(np.eye(k), np.eye(k), 16.0),
         slab_probability=np.ones(k),
         expected_active=float(k),
@@ -83,7 +84,7 @@ def test_mse_is_the_papers_formula():
     total = 0.0
     for j in range(4):
         for q in range(j, 4):
-            total += np.mean((draws.correlation[:, j, q] - target[j, q]) ** 2)
+            total += float(np.mean((draws.correlation[:, j, q] - target[j, q]) ** 2))
     assert correlation_mse(draws, target) == pytest.approx(total / (4 * 5 / 2))
 
 

@@ -4,6 +4,7 @@ import json
 import math
 import pickle
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,15 +23,19 @@ from cuspfa import (
 )
 from cuspfa.diagnostics.fit_measures import predictive_p
 from cuspfa.errors import CuspWarning, InputError
+from cuspfa.inference.updates import Loadings
 from cuspfa.inference.variational.search_settings import SearchSettings
-from cuspfa.posterior import base
-from cuspfa.posterior.fit_info import SearchEntry
-from cuspfa.reporting.summary import ODDS, headline
+from cuspfa.model.model_error import ModelError, Sample, draw_population
+from cuspfa.posterior import base, quantiles
+from cuspfa.posterior.draws import Draws
+from cuspfa.posterior.fit_info import ModelErrorEntry, ModelErrorPath, SearchEntry
+from cuspfa.reporting.summary import EVIDENCE_ODDS, ridge_text, summarise
+from support import complete_rows, variational_posterior
 
 DATA = datasets.simulate(120, 9, 2, random_state=4).X * np.arange(1, 10) + 5.0
 NAMES = list("abcdefghi")
 MODEL = CuspFactorAnalysis().fit(pd.DataFrame(DATA, columns=NAMES))
-POSTERIOR = MODEL.posterior_
+POSTERIOR = variational_posterior(MODEL)
 
 
 def entries(draws):
@@ -41,6 +46,7 @@ def entries(draws):
 def test_mean_field_draws_are_from_q():
     draws = POSTERIOR.draw(20_000, random_state=0, mean_field=True)
     distribution, scale = POSTERIOR.loadings_distribution, POSTERIOR.scale
+    assert isinstance(distribution, Loadings)
     assert_allclose(draws.loadings.mean(axis=0), POSTERIOR.loadings, atol=0.02 * scale.max())
     variance = (distribution.spread @ (distribution.basis**2).T) * scale[:, None] ** 2
     assert_allclose(draws.loadings.var(axis=0), variance, rtol=0.08)
@@ -99,16 +105,16 @@ def test_draws_for_every_slab(slab, shape):
     """Few sweeps from q give what many give; q itself does not."""
     data = datasets.simulate(*shape, random_state=1).X
     model = CuspFactorAnalysis(n_factors=2, prior=CuspPrior(slab=slab)).fit(data)
-    long = entries(model.posterior_.draw(600, random_state=0, sweeps=60)).std(axis=0)
+    posterior = variational_posterior(model)
+    long = entries(posterior.draw(600, random_state=0, sweeps=60)).std(axis=0)
+    kinds: dict[str, dict[str, Any]] = {
+        "default": {},
+        "move": {"sweeps": 0},
+        "q": {"mean_field": True},
+    }
     width = {
-        name: np.median(
-            entries(model.posterior_.draw(600, random_state=1, **settings)).std(axis=0) / long
-        )
-        for name, settings in {
-            "default": {},
-            "move": {"sweeps": 0},
-            "q": {"mean_field": True},
-        }.items()
+        name: np.median(entries(posterior.draw(600, random_state=1, **settings)).std(axis=0) / long)
+        for name, settings in kinds.items()
     }
     assert 0.9 < width["default"] < 1.1
     assert 0.8 < width["move"] < 1.15
@@ -135,14 +141,14 @@ def test_sparse_and_wide_data_have_draws_without_sweeps():
     assert model.posterior_.statistics is None
     assert model.posterior_.draw(10, random_state=0).loadings.shape == (10, 60, model.n_factors_)
     with pytest.raises(InputError, match="sweeps must be 0 or None"):
-        model.posterior_.draw(10, sweeps=1)
+        variational_posterior(model).draw(10, sweeps=1)
     assert model.posterior_.sample_correlation is None
     assert "rows" in str(model.posterior_.summary())
 
 
 @pytest.mark.parametrize("quantity", [one for one in base.QUANTITIES if one != "mean"])
 def test_intervals_are_quantiles_of_draws(quantity, monkeypatch):
-    monkeypatch.setattr(base, "BLOCK", 5000)  # several blocks
+    monkeypatch.setattr(quantiles, "INTERVAL_BLOCK_SIZE", 5000)  # several blocks
     draws = POSTERIOR.draw(500, random_state=0)
     lower, upper = POSTERIOR.interval(quantity, 0.8, draws=draws)
     values = getattr(draws, quantity)
@@ -192,6 +198,7 @@ def test_intervals_of_some_columns():
     assert_allclose(part.lower, whole.lower[np.ix_([2, 0], [2, 0])], atol=1e-5)
     few = POSTERIOR.interval("communality", draws=draws, columns=[1])
     assert few.lower.shape == (1,)
+    wrong: dict[str, Any]
     for wrong, message in (
         ({"quantity": "loadings"}, "quantity must be one of"),
         ({"quantity": "covariance", "prob": 1.0}, "prob must be between 0 and 1"),
@@ -225,7 +232,7 @@ def test_draws_mixed_over_the_number_of_factors():
     drawn = posterior.draw(2000, random_state=0, average_over_k=True)
     counts = np.sum(np.abs(drawn.loadings).max(axis=1) > 0, axis=1)
     share = np.mean(counts == posterior.n_active)
-    total = posterior.weight + sum(rival.weight for rival in posterior.alternatives)
+    total = sum(one.weight for one in (posterior, *posterior.alternatives))
     assert share == pytest.approx(posterior.weight / total, abs=0.05)
     assert 0 < np.mean(counts[:200] == posterior.n_active) < 1
     plain = posterior.draw(50, random_state=0)
@@ -254,10 +261,10 @@ def test_summary_and_plain_values():
     text = str(found)
     assert text.splitlines()[0] == found.headline
     assert found.headline == (
-        "2 factors, all of which explain more than 3 % each (parallel analysis: 2)"
+        "2 factors can be told from chance, also if the model may be off by RMSEA 0.07"
     )
     assert max(len(line) for line in text.splitlines()) <= 80
-    assert "120 rows, 9 columns" in text
+    assert "120 rows, 9 columns; all factors explain more than 3 % of the variance each" in text
     plain = POSTERIOR.to_dict()
     assert plain["format"] == "cuspfa-summary"
     assert plain["version"] == 1
@@ -268,22 +275,7 @@ def test_summary_and_plain_values():
     assert all(a < b < c for a, b, c in zip(low, plain["communality"], high, strict=True))
 
 
-def test_headlines():
-    assert headline(0, 0, None) == "No factors"
-    assert headline(1, 1, 1).startswith("1 factor, which explains more than 3 % of the variance")
-    assert headline(1, 0, None) == "1 factor, which explains less than 3 % of the variance"
-    assert headline(9, 5, 5) == (
-        "9 factors, 5 of which explain more than 3 % each (parallel analysis: 5)"
-    )
-    assert headline(3, 0, None) == "3 factors, none of which explain more than 3 % each"
-
-
 def test_a_headline_of_factors_without_loadings():
-    assert (
-        headline(8, 2, 3, alive=2) == "8 factors asked for, 2 with loadings (parallel analysis: 3)"
-    )
-    assert headline(2, 0, None, alive=0) == "2 factors asked for, none with loadings"
-    assert headline(8, 2, None, alive=8) == headline(8, 2, None)
     with pytest.warns(CuspWarning, match="no loadings"):
         asked = CuspFactorAnalysis(n_factors=6).fit(DATA).posterior_
     alive = int(np.sum(np.sum(asked.standardized_loadings**2, axis=0) > 1e-8))
@@ -303,13 +295,13 @@ def test_a_number_of_less_weight_is_explained():
     found = with_weights(k2=0.24, k3=0.67, k4=0.09).summary(n_draws=20)
     assert found.remark.startswith("The weight of evidence is 0.67 for 3 and 0.24 for 2")
     lines = str(found).splitlines()
-    assert " ".join(line.strip() for line in lines[1:3]) == found.remark
+    assert " ".join(line.strip() for line in lines[1:4]) == found.remark
     assert max(map(len, lines)) <= 80
     assert with_weights(k2=0.24, k3=0.67).to_dict(n_draws=20)["remark"]
     for usual in (with_weights(k1=0.1, k2=0.9), with_weights(k2=1.0), with_weights(k3=1.0)):
         assert usual.summary(n_draws=20).remark == ""
     assert replace(POSTERIOR, fit_info=None).summary(n_draws=20).remark == ""
-    assert np.exp(SearchSettings.parsimony) == pytest.approx(ODDS, abs=0.5)
+    assert np.exp(SearchSettings.parsimony) == pytest.approx(EVIDENCE_ODDS, abs=0.5)
 
 
 def test_numbers_that_cannot_be_told_apart_are_named():
@@ -321,9 +313,9 @@ def test_numbers_that_cannot_be_told_apart_are_named():
     fit_info = POSTERIOR.fit_info._replace(search=entries)
     said = replace(POSTERIOR, fit_info=fit_info).summary(n_draws=20).remark
     assert said == (
-        "By its log evidence, 2 (-5.2 ± 0.5) is the smallest number within 2 nats (odds of 7 to 1) "
-        "and two errors of the best. Other draws might choose 3 (-4.8 ± 0.2): that limit is less "
-        "than three errors away."
+        "2 factors (log evidence -5.2 ± 0.5) are the smallest number within 2 nats (odds of 7 to "
+        "1) and two Monte Carlo standard errors of the best. Other draws might choose 3 (-4.8 ± "
+        "0.2), less than three Monte Carlo standard errors from that limit."
     )
     settings = SearchSettings()  # what the sentence says of the rule
     assert (settings.parsimony, settings.parsimony_errors, settings.tie_errors) == (2, 2, 3)
@@ -348,7 +340,7 @@ def test_of_many_factors_the_strongest_are_printed():
 def test_the_lines_of_the_factors():
     found = POSTERIOR.summary()
     lines = str(found).splitlines()
-    first = next(place for place, line in enumerate(lines) if line.startswith("factor")) + 1
+    first = next(place for place, line in enumerate(lines) if line.startswith("factor ")) + 1
     total = 0.0
     for line, one in zip(lines[first:], found.factors, strict=False):
         _, share, lower, dash, upper, cumulative, *_rest = line.split()
@@ -399,7 +391,7 @@ def test_largest_residuals_and_chi_square():
 
 def test_small_factors_count_by_their_share():
     bfi = datasets.load_bfi(subset="items").data
-    posterior = CuspFactorAnalysis(n_factors=8).fit(bfi[~np.isnan(bfi).any(axis=1)]).posterior_
+    posterior = CuspFactorAnalysis(n_factors=8).fit(complete_rows(bfi)).posterior_
     assert posterior.n_major_factors() == 5
     assert posterior.n_major_factors(0.0) == 8
     assert posterior.n_major_factors(0.15) == 1
@@ -417,6 +409,56 @@ def test_predictive_check_finds_a_missing_factor():
     wrong = CuspFactorAnalysis(n_factors=1).fit(data).posterior_
     assert 0.1 < predictive_p(correlation, 300, right.draw(200, random_state=0)) < 0.9
     assert predictive_p(correlation, 300, wrong.draw(200, random_state=0)) < 0.01
+
+
+def test_predictive_check_allows_for_the_tolerated_error():
+    """The population is off the model: data of it are rejected without the error alone."""
+    rng = np.random.default_rng(0)
+    loadings, noise = np.full((10, 1), 0.7), np.full(10, 0.51)
+    error = ModelError.of_size(0.06, 10)
+    omega = loadings @ loadings.T + np.diag(noise)
+    found = []
+    for _ in range(40):
+        population = draw_population(omega[None], Sample(np.zeros((10, 10)), 0.0), error, rng)[0]
+        correlation = np.corrcoef(rng.multivariate_normal(np.zeros(10), population, 3000).T)
+        draws = Draws(np.repeat(loadings[None], 200, 0), np.repeat(noise[None], 200, 0))
+        found.append(
+            [predictive_p(correlation, 3000, draws, one) for one in (None, error)],
+        )
+    without, with_error = np.mean(found, axis=0)
+    assert without < 0.02
+    assert 0.35 < with_error < 0.65  # p-values of the true model
+
+
+def test_the_ridge_is_told_by_number_of_factors():
+    pairs = [(0.042, 6), (0.035, 7), (0.05, 6), (0.03, 7), (0.025, 8)]
+    path = ModelErrorPath(ModelErrorEntry(size, k, 0.0, 0.1, False) for size, k in pairs)
+    assert ridge_text(path) == (
+        "Factors, with model errors, within 3 nats of the best: 6 (0.042 to 0.05, best 0.042), "
+        "7 (0.03 to 0.035, best 0.035), 8 (0.025)."
+    )
+    assert ridge_text(ModelErrorPath()) == ""
+
+
+@pytest.mark.parametrize("rotation", [None, "varimax", "oblimin"])
+def test_shares_are_those_of_the_factors_shown(rotation):
+    bfi = complete_rows(datasets.load_bfi(subset="items").data)[:800]
+    posterior = CuspFactorAnalysis(n_factors=7, rotation=rotation).fit(bfi).posterior_
+    draws = posterior.draw(100)
+    summary = summarise(posterior, draws)
+    lines = summary.factors
+    lower, upper = posterior.interval("explained_variance_ratio", draws=draws)
+    assert_allclose([(one.lower, one.upper) for one in lines], np.transpose([lower, upper]))
+    large = sum(one.share > 0.03 for one in lines)
+    assert summary.n_large == posterior.n_major_factors(n_draws=100) == large
+    assert f"{large} factors explain more than 3 %" in str(summary) or large == 7
+    assert posterior.explained_variance_ratio.sum() == pytest.approx(
+        np.sum(posterior.standardized_loadings**2) / 25
+    )
+    assert_allclose(posterior.explained_variance_ratio, [one.share for one in lines], atol=0.02)
+    principal = np.median(draws.explained_variance_ratio, axis=0)
+    same = np.allclose(principal, [one.share for one in lines], atol=0.01)
+    assert same == (rotation is None)  # the negative control
 
 
 def test_moments_have_a_posterior_like_rows():

@@ -1,7 +1,9 @@
 """Results as data frames and in notebooks, and frames that keep their names."""
 
 import importlib
+from collections.abc import Callable
 from html.parser import HTMLParser
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -45,7 +47,7 @@ class Cells(HTMLParser):
         self.texts.append(data)
 
 
-RESULTS = {
+RESULTS: dict[str, tuple[Callable[[], Any], int]] = {
     "aligned": (lambda: POSTERIOR.align(n_draws=50), 12),
     "table": (lambda: POSTERIOR.align(n_draws=50).table(), 12),
     "scores": (lambda: POSTERIOR.align(n_draws=50).scores(ROWS[:3]), 6),
@@ -70,7 +72,7 @@ def test_results_are_frames_and_html(name, monkeypatch):
     assert len(frame) == n_rows
     page = Cells(found._repr_html_())
     assert not page.open
-    monkeypatch.setattr(tables, "LIBRARIES", ("polars",))
+    monkeypatch.setattr(tables, "FRAME_LIBRARIES", ("polars",))
     other = found.to_frame()
     assert isinstance(other, pl.DataFrame)
     assert other.columns == list(frame.columns)
@@ -206,3 +208,17 @@ def test_covariances_are_named_where_output_is_set():
     with sklearn.config_context(transform_output="pandas"):
         assert list(plain.get_covariance().columns) == [f"x{j}" for j in range(6)]
     assert isinstance(plain.get_covariance(), np.ndarray)
+
+
+def test_covariances_in_a_frame_on_request():
+    model = CuspFactorAnalysis(n_factors=2).fit(pd.DataFrame(ROWS, columns=NAMES))
+    found = model.get_covariance(as_frame=True)
+    assert list(found.columns) == list(found.index) == NAMES
+    assert_allclose(found.to_numpy(), model.get_covariance())
+    assert list(model.get_covariance(["d", "a"], as_frame=True).index) == ["d", "a"]
+    assert list(model.get_precision(as_frame=True).index) == NAMES
+    model.set_output(transform="polars")
+    assert isinstance(model.get_covariance(as_frame=True), pl.DataFrame)
+    assert isinstance(model.get_covariance(as_frame=False), np.ndarray)
+    with pytest.raises(InputError, match="as_frame must be True or False"):
+        model.get_covariance(as_frame="pandas")

@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 from html.parser import HTMLParser
 from types import SimpleNamespace
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -24,18 +25,20 @@ from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 
 from cuspfa import CuspFactorAnalysis, Gibbs, Moments, datasets, load, plots
-from cuspfa.cli.app import run
+from cuspfa.cli.app import run_program
 from cuspfa.errors import CuspWarning, FileError, InputError
 from cuspfa.io import posterior_format
 from cuspfa.posterior.base import Posterior
-from cuspfa.posterior.files import KINDS
+from cuspfa.posterior.files import POSTERIOR_CLASSES
 from cuspfa.posterior.sampled import SampledPosterior
 from cuspfa.reporting.figures.variables import draw_matrix
+from cuspfa.reporting.headline import LargeShare
 from cuspfa.reporting.html import content as contents
 from cuspfa.reporting.html import narrative, page
 from cuspfa.reporting.html.svg import as_svg
-from cuspfa.reporting.labels import short
+from cuspfa.reporting.labels import shortened
 from cuspfa.reporting.recipe import python_recipe
+from support import complete_rows, posterior_of
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -113,10 +116,6 @@ def numbers_of(text, size=None):
     return found if size is None else found.reshape(size)
 
 
-def fit(rows, names=None, **settings):
-    return CuspFactorAnalysis(random_state=0, **settings)._fit(rows, names).posterior_
-
-
 def written(posterior, tmp_path, **settings):
     path = tmp_path / "report.html"
     posterior.report(path, **settings)
@@ -124,9 +123,11 @@ def written(posterior, tmp_path, **settings):
 
 
 def sampled(rows, names=None, **settings):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CuspWarning)  # so few draws give reason for one
-        return fit(rows, names, method=Gibbs(n_draws=40, n_chains=3, burn_in=40), **settings)
+    # So few draws have not converged.
+    with warnings.catch_warnings(action="ignore", category=CuspWarning):
+        return posterior_of(
+            rows, names, method=Gibbs(n_draws=40, n_chains=3, burn_in=40), **settings
+        )
 
 
 def few(posterior, number=60):
@@ -139,15 +140,15 @@ def few(posterior, number=60):
 def posteriors():
     X = datasets.simulate(200, 8, 2, random_state=1).X
     items = datasets.load_bfi(subset="items")
-    complete = items.data[~np.isnan(items.data).any(axis=1)][:600]
+    complete = complete_rows(items.data)[:600]
     return {
-        "hostile": fit(X, HOSTILE),
-        "bfi": fit(complete, items.feature_names, n_factors=5, rotation="oblimin"),
-        "none": fit(np.random.default_rng(1).normal(size=(300, 6))),
-        "one": fit(X, n_factors=1),
-        "missing": fit(items.data[:200], items.feature_names, n_factors=3),
+        "hostile": posterior_of(X, HOSTILE),
+        "bfi": posterior_of(complete, items.feature_names, n_factors=5, rotation="oblimin"),
+        "none": posterior_of(np.random.default_rng(1).normal(size=(300, 6))),
+        "one": posterior_of(X, n_factors=1),
+        "missing": posterior_of(items.data[:200], items.feature_names, n_factors=3),
         "gibbs": sampled(X),
-        "wide": fit(datasets.simulate(40, 2500, 2, design="sparse", random_state=0).X),
+        "wide": posterior_of(datasets.simulate(40, 2500, 2, design="sparse", random_state=0).X),
     }
 
 
@@ -226,8 +227,8 @@ def test_scores_are_inside_when_they_are_asked_for(tmp_path):
     scores = model.transform(rows)
     asked = Reader(written(model.posterior_, tmp_path, scores=scores))
     assert_allclose(asked.numbers()["scores"], scores, atol=5e-5)
-    assert "because they were asked for" in asked.seen
-    assert "no score in it" in Reader(written(model.posterior_, tmp_path)).seen
+    assert "as requested" in asked.seen
+    assert "no row of the data and no score" in Reader(written(model.posterior_, tmp_path)).seen
     with pytest.raises(InputError, match="scores must be of shape"):
         model.posterior_.report(tmp_path / "a.html", scores=scores[:5])
 
@@ -280,27 +281,53 @@ def test_small_tables(posteriors, pages):
 def test_answer_first(pages):
     seen = Reader(pages["bfi"]).seen
     assert "5 factors" in seen.partition("How strong")[0]
-    assert "On principal axes" in seen
+    assert "5 factors asked for; 7 can be told from chance" in seen
     assert "The number of factors was given" in seen
     for part in ("Do the rules agree?", "What is in each factor", "How to cite", "Legramanti"):
         assert part in seen
+
+
+def test_the_number_by_tolerated_error(pages, posteriors):
+    seen = Reader(pages["bfi"]).seen
+    assert "How wrong may the model be?" in seen
+    data = Reader(pages["bfi"]).numbers()["tables"]["model_error"]
+    curve = posteriors["bfi"].model_error_curve
+    assert data[0] == ["model_error", "n_factors", "tied", "log_evidence", "error"]
+    assert [row[:2] for row in data[1:]] == [[one[0], one[1]] for one in curve.points]
+    assert "those of the factor model, Ω" in seen
+    assert "How wrong may the model be?" not in Reader(pages["wide"]).seen
+
+
+def test_the_next_step_is_on_the_page(tmp_path):
+    items = complete_rows(datasets.load_bfi(subset="items").data)[:500]
+    posterior = posterior_of(items)
+    text = written(posterior, tmp_path, draws=few(posterior))
+    seen = Reader(text).seen
+    assert "The 5 factors at RMSEA 0.05, with loadings to interpret" in seen
+    assert "CuspFactorAnalysis(model_error=0.05, rotation='oblimin'" in seen
+    with_error = posterior_of(items, model_error=0.05)
+    seen = Reader(written(with_error, tmp_path, draws=few(with_error))).seen
+    assert "with loadings to interpret" not in seen
+    assert "may differ from that of the factor model by an error of RMSEA 0.05" in seen
+    assert "are those of the factor model alone; predictive p allows for its error" in seen
 
 
 def test_no_factors_and_one(pages):
     none, one = Reader(pages["none"]).seen, Reader(pages["one"]).seen
     assert "No factors" in none
     assert "Map of all loadings" not in none
-    assert "1 factor It explains more than 3" in one
+    assert "It explains more than 3" in one
     assert "Axes of the factors" not in one  # a single factor has no other axes
 
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_no_factors_as_given(kept, tmp_path):
-    posterior = fit(datasets.simulate(100, 6, 1, random_state=0).X, n_factors=0)
+    posterior = posterior_of(datasets.simulate(100, 6, 1, random_state=0).X, n_factors=0)
     if not kept:  # as in files from before origins were saved
         object.__setattr__(posterior, "provenance", None)
     seen = Reader(written(posterior, tmp_path)).seen
-    assert "No factors Their number was given" in seen
+    assert "No factors asked for; 1 can be told from chance" in seen
+    assert "Their number was given" in seen
     assert "No correlation that factors would explain" not in seen
     assert "The number of factors was given, not found." in seen
 
@@ -315,7 +342,7 @@ def test_a_number_given_to_the_sampler_has_no_probability(tmp_path):
 def test_correlations_that_were_left_out_on_request(posteriors, pages, tmp_path):
     posteriors["one"].save(tmp_path / "fit.cusp", statistics=False)
     again = load(tmp_path / "fit.cusp")
-    told = "or because they were left out on request"
+    told = "the data or on request"
     assert told in Reader(written(again, tmp_path, draws=few(again))).seen
     assert told in Reader(pages["wide"]).seen
     assert told not in Reader(pages["one"]).seen
@@ -323,7 +350,7 @@ def test_correlations_that_were_left_out_on_request(posteriors, pages, tmp_path)
 
 def test_chains(posteriors, pages):
     seen, text = Reader(pages["gibbs"]).seen, pages["gibbs"]
-    assert "How often the sampler had each number of factors" in seen
+    assert "draws with each number of factors" in seen
     assert "Chains that have converged look alike" in seen
     assert text.count("<title>chain ") == 3
     assert "Posterior probability of this number" in seen
@@ -341,9 +368,9 @@ def test_a_sampled_fit_is_saved_with_where_it_came_from(posteriors, tmp_path):
 def test_missing_values(posteriors, pages):
     lacking = posteriors["missing"].n_rows - posteriors["missing"].means.counts
     seen = Reader(pages["missing"]).seen
-    assert "What is missing?" in seen
+    assert "Missing values by column." in seen
     assert f"{int(lacking.sum())} of 5000 values" in seen
-    assert "What is missing?" not in Reader(pages["bfi"]).seen
+    assert "Missing values by column." not in Reader(pages["bfi"]).seen
 
 
 def test_a_sampled_fit_tells_of_missing_values_its_spike_and_its_intervals(tmp_path):
@@ -355,9 +382,9 @@ def test_a_sampled_fit_tells_of_missing_values_its_spike_and_its_intervals(tmp_p
     for one in (posterior, load(tmp_path / "fit.cusp")):
         seen = Reader(written(one, tmp_path, draws=few(one))).seen
         assert contents.gather(one, few(one)).missing.by_column == [("c", 15), ("b", 9)]
-        assert "What is missing?" in seen
+        assert "Missing values by column." in seen
         assert "24 of 600 values (4.0 %), in 2 columns. None was filled in" in seen
-        assert "narrower than they should be" not in seen  # its draws are saved
+        assert "too narrow" not in seen  # its draws are saved
         assert f"spike of variance {posterior.spike:g};" in seen
         assert "draws of the posterior, given the number of factors." in seen
 
@@ -367,7 +394,7 @@ def test_intervals_and_spike_with_the_number_given(posteriors, pages, tmp_path):
     for seen in (Reader(pages["bfi"]).seen, Reader(written(drawn, tmp_path)).seen):
         assert "draws of the posterior, given the number of factors." in seen
         assert "spike at zero;" in seen
-        assert "None among the rows that were analysed." in seen
+        assert "None in the rows that were analysed." in seen
 
 
 def test_patterns_of_missing_values_that_few_rows_have_are_not_told(tmp_path):
@@ -375,7 +402,7 @@ def test_patterns_of_missing_values_that_few_rows_have_are_not_told(tmp_path):
     rows[:9, [1, 2]] = np.nan
     rows[9:15, 2] = np.nan
     rows[15:19, 4] = np.nan  # four rows alone
-    posterior = fit(rows, list("abcdef"), n_factors=1)
+    posterior = posterior_of(rows, list("abcdef"), n_factors=1)
     holes = contents.gather(posterior, few(posterior)).missing
     assert holes.by_column == [("c", 15), ("b", 9), ("e", 4)]
     assert holes.together == [(["b", "c"], 9), (["c"], 6)]
@@ -391,15 +418,17 @@ def test_patterns_of_missing_values_that_few_rows_have_are_not_told(tmp_path):
 def test_a_saved_fit_with_holes_says_that_its_intervals_are_narrow(posteriors, tmp_path):
     posteriors["missing"].save(tmp_path / "fit.cusp")
     again = load(tmp_path / "fit.cusp")
-    told = "narrower than they should be"
-    assert told in Reader(written(again, tmp_path, draws=few(again))).seen
+    told = "too narrow"
+    seen = Reader(written(again, tmp_path, draws=few(again))).seen
+    assert told in seen
+    assert "--report" not in seen  # the fit was made in Python
     assert told not in Reader(written(posteriors["missing"], tmp_path, draws=few(again))).seen
 
 
 def test_wide_data_show_what_loads_most(posteriors, pages):
     reader = Reader(pages["wide"])
     names = reader.numbers()["names"]
-    assert len(names) == contents.WIDEST
+    assert len(names) == contents.REPORT_VARIABLES
     size = np.max(np.abs(posteriors["wide"].rotated_solution.loadings), axis=1)
     chosen = np.array([int(name[1:]) for name in names])
     assert size[chosen].min() >= np.delete(size, chosen).max()
@@ -409,7 +438,7 @@ def test_wide_data_show_what_loads_most(posteriors, pages):
 
 def test_five_hundred_variables_and_twenty_factors_are_less_than_three_megabytes(tmp_path):
     X = datasets.simulate(600, 500, 20, design="sparse", random_state=1).X
-    posterior = fit(X, n_factors=20)
+    posterior = posterior_of(X, n_factors=20)
     text = written(posterior, tmp_path, draws=few(posterior, 20))
     assert len(text.encode()) < 3e6
     assert faults(text) == []
@@ -428,7 +457,9 @@ def case(k=3, large=3, numbers=(3, 3), weights=((3, 1.0),), rotation=None, asked
     fit_info = SimpleNamespace(search=entries, method="variational", converged=True, status="ok")
     return SimpleNamespace(
         n_factors=k,
-        n_large=large,
+        summary=SimpleNamespace(
+            n_large=large, headline="So many", large_share=LargeShare(0.03, False)
+        ),
         rules=[SimpleNamespace(number=n) for n in numbers],
         fit_info=fit_info,
         number_given=asked,
@@ -438,18 +469,19 @@ def case(k=3, large=3, numbers=(3, 3), weights=((3, 1.0),), rotation=None, asked
 
 
 def test_words_of_the_answer():
-    assert narrative.answer(case(3, 3)) == "All of them explain more than 3 % of the variance each."
-    assert narrative.answer(case(3, 1)).startswith("1 of them explains more")
-    assert narrative.answer(case(3, 0)).startswith("None of them explains")
-    assert narrative.answer(case(3, 2, rotation="x")).startswith("On principal axes 2 of them")
+    assert narrative.answer(case(3, 3)) == (
+        "So many. All factors explain more than 3 % of the variance each."
+    )
+    assert "One factor explains more" in narrative.answer(case(3, 1))
+    assert "No factor explains" in narrative.answer(case(3, 0))
     assert "No correlation" in narrative.answer(case(0, 0))
-    assert narrative.answer(case(0, 0, asked=True)).startswith("Their number was given")
+    assert "Their number was given" in narrative.answer(case(0, 0, asked=True))
     assert narrative.sureness(case(asked=True))[0] == "given"
     assert narrative.sureness(case()) == ("–", "No other number of factors was tried.")
     assert narrative.agreement(case(numbers=(3, 3, 3))) == "All 3 rules say 3."
     assert "from 3 to 5" in narrative.agreement(case(5, 3, (5, 3)))
-    assert "small factors are real" in narrative.agreement(case(5, 3, (5, 3)))
-    assert "fewer than others" in narrative.agreement(case(3, 3, (3, 6)))
+    assert "small factors can be estimated" in narrative.agreement(case(5, 3, (5, 3)))
+    assert "fewer factors than other rules" in narrative.agreement(case(3, 3, (3, 6)))
     assert narrative.sureness(case(weights=((3, 0.8), (4, 0.2))))[0] == "0.80"
     assert "0.20 for 4" in narrative.sureness(case(weights=((3, 0.8), (4, 0.2))))[1]
 
@@ -460,7 +492,7 @@ def test_an_unfinished_fit_is_told_once(tmp_path):
 
     X = datasets.simulate(100, 8, 2, random_state=1).X
     with pytest.warns(ConvergenceWarning):
-        posterior = fit(X, n_factors=2, method=Variational(max_iter=2))
+        posterior = posterior_of(X, n_factors=2, method=Variational(max_iter=2))
     seen = Reader(written(posterior, tmp_path, draws=few(posterior))).seen
     assert seen.count("Not converged: the fit stopped") == 1
     assert "The fit did not converge" not in seen
@@ -473,9 +505,9 @@ def test_an_unfinished_fit_is_told_once(tmp_path):
 @pytest.mark.parametrize("settings", [{"rotation": "oblimin", "n_factors": 2}, {"n_factors": 1}])
 def test_python_on_the_page_makes_the_same_fit(settings):
     X = datasets.simulate(150, 7, 2, random_state=5).X
-    posterior = fit(X, **settings)
+    posterior = posterior_of(X, **settings)
     code = python_recipe(posterior.provenance).replace('.report("report.html")', ".summary()")
-    place = {"X": X}
+    place: dict[str, Any] = {"X": X}
     exec(code, place)
     assert_array_equal(place["model"].loadings_, posterior.rotated_solution.loadings)
     assert posterior.provenance.settings.random_state == 0
@@ -485,14 +517,14 @@ def test_a_model_with_everything_set_can_be_written_again():
     from cuspfa import CuspPrior, GaussianSlab, Rotation, Variational
 
     X = datasets.simulate(150, 7, 2, random_state=5).X
-    posterior = fit(
+    posterior = posterior_of(
         X,
         n_factors=2,
         prior=CuspPrior(slab=GaussianSlab(1.0), alpha=2.0),
         method=Variational(tol=1e-3, callback=lambda at: None),
         rotation=Rotation("geomin", delta=0.02),
     )
-    place = {"X": X}
+    place: dict[str, Any] = {"X": X}
     exec(python_recipe(posterior.provenance).replace('.report("report.html")', ""), place)
     assert_array_equal(place["model"].loadings_, posterior.rotated_solution.loadings)
 
@@ -560,11 +592,11 @@ def test_a_changed_origin_is_refused(posteriors, change, tmp_path):
     posteriors["one"].save(tmp_path / "fit")
     with zipfile.ZipFile(tmp_path / "fit") as file:
         content = json.loads(file.read("fit.json"))
-    read = posterior_format.decode(json.dumps(content).encode(), KINDS)
+    read = posterior_format.check_entries(json.dumps(content).encode(), POSTERIOR_CLASSES)
     assert read["provenance"] == posteriors["one"].provenance
     content["provenance"] |= change
     with pytest.raises(FileError, match="is damaged"):
-        posterior_format.decode(json.dumps(content).encode(), KINDS)
+        posterior_format.check_entries(json.dumps(content).encode(), POSTERIOR_CLASSES)
 
 
 # --- pictures ---
@@ -619,7 +651,7 @@ def test_names_that_cannot_be_drawn(tmp_path):
     names = ["a\x00b", "c\x1bd", "\ud800", "e\u200cf", "$\\frac$", "g\nh"]
     rows = datasets.simulate(60, 6, 1, random_state=3).X
     rows[:9, :2] = np.nan
-    text = written(fit(rows, names, n_factors=1), tmp_path)
+    text = written(posterior_of(rows, names, n_factors=1), tmp_path)
     assert faults(text) == []
     for shown in ("a�b", "c�d", "e\u200cf", "$\\frac$", "g h"):
         assert f">{shown}</text>" in text
@@ -630,7 +662,7 @@ NAMES = st.text(st.characters(categories=["L", "N"], max_codepoint=0x24F), max_s
 
 @given(NAMES, st.integers(3, 40))
 def test_short_names_keep_both_ends(name, most):
-    found = short(name, most)
+    found = shortened(name, most)
     assert len(found) <= most
     assert found == name or (name.startswith(found[0]) and name.endswith(found[-1]))
 
@@ -673,7 +705,7 @@ def table(tmp_path, monkeypatch):
 def test_the_program_writes_a_page_that_tells_how_to_write_it_again(table, capsys):
     first = ["fit", "answers.csv", "--exclude", '"x, y"', "--rotation", "varimax"]
     first += ["--factors", "2", "-o", "a.cusp", "--report", "a b.html"]
-    assert run(first) == 0
+    assert run_program(first) == 0
     assert "Written to a b.html" in capsys.readouterr().out
     text = (table / "a b.html").read_text(encoding="utf-8")
     assert faults(text) == []
@@ -686,9 +718,9 @@ def test_the_program_writes_a_page_that_tells_how_to_write_it_again(table, capsy
     words = shlex.split(provenance.command)
     assert words[0] == "cuspfa"
     (table / "a b.html").unlink()
-    assert run(words[1:]) == 0
+    assert run_program(words[1:]) == 0
     assert (table / "a b.html").read_text(encoding="utf-8") == text
-    place = {}
+    place: dict[str, Any] = {}
     code = python_recipe(provenance)
     assert "table = read_table('answers.csv', exclude=['x, y'])" in code
     exec(code, place)
@@ -697,26 +729,28 @@ def test_the_program_writes_a_page_that_tells_how_to_write_it_again(table, capsy
 
 
 def test_the_program_writes_a_page_on_a_saved_fit(table, capsys):
-    assert run(["fit", "answers.csv", "-o", "a.cusp", "--report", "now.html", "--quiet"]) == 0
-    assert run(["report", "a.cusp", "-o", "later.html"]) == 0
+    assert (
+        run_program(["fit", "answers.csv", "-o", "a.cusp", "--report", "now.html", "--quiet"]) == 0
+    )
+    assert run_program(["report", "a.cusp", "-o", "later.html"]) == 0
     now, later = (Reader((table / f"{one}.html").read_text("utf-8")) for one in ("now", "later"))
     assert now.numbers() == later.numbers()
-    assert run(["report", "a.cusp", "-o", "b.html", "--title", "Mine & yours"]) == 0
+    assert run_program(["report", "a.cusp", "-o", "b.html", "--title", "Mine & yours"]) == 0
     assert "Mine & yours" in Reader((table / "b.html").read_text("utf-8")).seen
     capsys.readouterr()
 
 
 def test_mistakes_at_the_command_line(table, capsys):
     def told(*arguments):
-        assert run(list(arguments)) == 2
+        assert run_program(list(arguments)) == 2
         return capsys.readouterr().err
 
-    assert run(["fit", "answers.csv", "-o", "a.cusp", "--quiet"]) == 0
+    assert run_program(["fit", "answers.csv", "-o", "a.cusp", "--quiet"]) == 0
     capsys.readouterr()
     assert "no directory" in told("fit", "answers.csv", "--report", "nowhere/a.html")
     assert "would be lost" in told("fit", "answers.csv", "--report", "answers.csv")
     assert "would be lost" in told("report", "a.cusp", "-o", "a.cusp")
-    assert "--scores: there are none" in told("report", "a.cusp", "-o", "a.html", "--scores")
+    assert "has no scores" in told("report", "a.cusp", "-o", "a.html", "--scores")
     assert "no file" in told("report", "b.cusp", "-o", "a.html").lower()
     assert not (table / "a.html").exists()
 
@@ -725,7 +759,7 @@ def test_scores_that_were_saved_come_into_the_page_when_asked_for(table, capsys)
     rows = datasets.simulate(60, 6, 1, random_state=3).X
     model = CuspFactorAnalysis(random_state=0).fit(rows)
     model.posterior_.save("a.cusp", scores=model.transform(rows))
-    assert run(["report", "a.cusp", "-o", "a.html"]) == 0
+    assert run_program(["report", "a.cusp", "-o", "a.html"]) == 0
     assert Reader((table / "a.html").read_text("utf-8")).numbers()["scores"] is None
-    assert run(["report", "a.cusp", "-o", "a.html", "--scores"]) == 0
+    assert run_program(["report", "a.cusp", "-o", "a.html", "--scores"]) == 0
     assert len(Reader((table / "a.html").read_text("utf-8")).numbers()["scores"]) == 60

@@ -19,9 +19,10 @@ from cuspfa import CuspFactorAnalysis, datasets, plots
 from cuspfa.errors import InputError
 from cuspfa.reporting.figures.canvas import DIVERGING, colours, shown_names
 from cuspfa.reporting.figures.values import grouped_order
-from cuspfa.reporting.labels import short
+from cuspfa.reporting.labels import shortened
 from cuspfa.reporting.plots._numbers import check_factors, make_draws
 from cuspfa.rotation.axes import principal_axes
+from support import complete_rows, posterior_of
 
 X = datasets.simulate(200, 10, 2, random_state=1).X
 LONG = "an item with a very long wording, of which only the end is its own, number "
@@ -29,23 +30,18 @@ DRAWN = ("search", "forest", "communality")
 """Figures with intervals, for which draws are made."""
 
 
-def fit(rows, names=None, **settings):
-    model = CuspFactorAnalysis(random_state=0, **settings)
-    return model._fit(rows, names).posterior_
-
-
 @pytest.fixture(scope="module")
 def posteriors():
     items = datasets.load_bfi(subset="items")
-    complete = items.data[~np.isnan(items.data).any(axis=1)][:600]
+    complete = complete_rows(items.data)[:600]
     wide = datasets.simulate(50, 1000, 3, design="sparse", random_state=0).X
     return {
-        "10": fit(X),
-        "named": fit(X, [f"{LONG}{j}" for j in range(9)] + ["100 % größer, in $ und $"]),
-        "25": fit(complete, items.feature_names),
-        "1000": fit(wide, [f"gene_{j}" for j in range(1000)]),
-        "none": fit(np.random.default_rng(1).normal(size=(300, 6))),
-        "one": fit(X, n_factors=1),
+        "10": posterior_of(X),
+        "named": posterior_of(X, [f"{LONG}{j}" for j in range(9)] + ["100 % größer, in $ und $"]),
+        "25": posterior_of(complete, items.feature_names),
+        "1000": posterior_of(wide, [f"gene_{j}" for j in range(1000)]),
+        "none": posterior_of(np.random.default_rng(1).normal(size=(300, 6))),
+        "one": posterior_of(X, n_factors=1),
     }
 
 
@@ -62,7 +58,7 @@ def small(posteriors):
 def draw(posteriors, draws, kind, key, **settings):
     if kind in DRAWN:
         settings["draws"] = draws[key]
-    return plots.KINDS[kind](posteriors[key], **settings)
+    return plots.PLOTS[kind](posteriors[key], **settings)
 
 
 def render(axes):
@@ -93,7 +89,7 @@ def dots(ax):
 
 @pytest.mark.parametrize(
     ("kind", "key"),
-    [(kind, key) for kind in plots.KINDS for key in ("10", "25", "1000", "none")]
+    [(kind, key) for kind in plots.PLOTS for key in ("10", "25", "1000", "none")]
     + [(kind, "named") for kind in ("loadings", "forest", "correlation", "communality")]
     + [(kind, "one") for kind in ("search", "loadings", "forest")],
 )
@@ -116,7 +112,7 @@ def test_every_figure_can_be_read(posteriors, draws, kind, key):
             assert all(one.get_fontsize() >= 6 for one in labels)
 
 
-@pytest.mark.parametrize("kind", plots.KINDS)
+@pytest.mark.parametrize("kind", plots.PLOTS)
 def test_nothing_global_is_touched(posteriors, draws, kind):
     before = dict(matplotlib.rcParams)
     render(draw(posteriors, draws, kind, "10"))
@@ -124,7 +120,7 @@ def test_nothing_global_is_touched(posteriors, draws, kind):
     assert plt.get_fignums() == []
 
 
-@pytest.mark.parametrize("kind", plots.KINDS)
+@pytest.mark.parametrize("kind", plots.PLOTS)
 def test_draws_on_axes_that_are_given(posteriors, draws, kind):
     figure = Figure(figsize=(15, 5), layout="constrained")
     number = {"search": 2, "correlation": 3}.get(kind, 1)
@@ -138,17 +134,17 @@ def test_draws_on_axes_that_are_given(posteriors, draws, kind):
         draw(posteriors, draws, kind, "10", ax="here")
 
 
-@pytest.mark.parametrize("kind", plots.KINDS)
+@pytest.mark.parametrize("kind", plots.PLOTS)
 def test_takes_a_posterior_and_says_so(kind):
     with pytest.raises(InputError, match="posterior must be a posterior such as model.posterior_"):
-        plots.KINDS[kind](CuspFactorAnalysis())
+        plots.PLOTS[kind](CuspFactorAnalysis())
 
 
-@pytest.mark.parametrize("kind", plots.KINDS)
+@pytest.mark.parametrize("kind", plots.PLOTS)
 def test_without_matplotlib_it_says_what_to_install(small, monkeypatch, kind):
     monkeypatch.setitem(sys.modules, "matplotlib.axes", None)
     with pytest.raises(ImportError, match=r"pip install 'cuspfa\[cli\]'"):
-        plots.KINDS[kind](small)
+        plots.PLOTS[kind](small)
 
 
 def test_import_needs_no_matplotlib():
@@ -158,14 +154,14 @@ def test_import_needs_no_matplotlib():
 
 @pytest.mark.parametrize("kind", ["loadings", "forest", "communality", "search"])
 def test_no_factors_is_said(posteriors, kind):
-    ax = np.ravel(plots.KINDS[kind](posteriors["none"]))[-1]
+    ax = np.ravel(plots.PLOTS[kind](posteriors["none"]))[-1]
     assert [text.get_text() for text in ax.texts] == ["no factors"]
 
 
 @pytest.mark.parametrize("kind", ["search", "trace"])
 def test_a_posterior_without_record_is_refused(small, kind):
     with pytest.raises(InputError, match="posterior must have a record of its fit"):
-        plots.KINDS[kind](dataclasses.replace(small, fit_info=None))
+        plots.PLOTS[kind](dataclasses.replace(small, fit_info=None))
 
 
 # --- search ---
@@ -196,6 +192,28 @@ def test_search_shows_the_record(posteriors, draws):
     )
 
 
+def test_steps_of_the_curve(posteriors):
+    posterior = posteriors["25"]
+    curve = posterior.model_error_curve
+    axes = plots.plot_model_error(posterior)
+    steps = axes.lines[0]
+    assert steps.get_drawstyle() == "steps-post"
+    numbers = [[one.model_error, one.n_factors] for one in curve.points]
+    assert_allclose(np.transpose(steps.get_data()), numbers)
+    ties = [[one.model_error, k] for one in curve.points for k in one.tied]
+    assert ties  # else this case is not in the test
+    assert_allclose(axes.collections[0].get_offsets(), ties)
+    assert_allclose(axes.collections[1].get_offsets(), numbers)
+    assert axes.get_ylim()[0] == 0
+    noise = np.random.default_rng(0).standard_normal((60, 6))
+    empty = plots.plot_model_error(CuspFactorAnalysis().fit(noise).posterior_)
+    assert not np.any(empty.lines[0].get_ydata())
+    assert empty.get_ylim()[0] < 0 < empty.get_ylim()[1]  # no point is cut
+    none = plots.plot_model_error(posteriors["1000"])
+    assert "not available" in none.get_title()
+    assert not none.lines
+
+
 def test_shares_are_those_of_the_summary(small):
     summary = small.summary()
     _, right = plots.plot_search(small)
@@ -204,7 +222,7 @@ def test_shares_are_those_of_the_summary(small):
 
 
 def test_shares_are_on_the_axes_of_the_posterior(small):
-    turned = fit(X, n_factors=2, rotation="varimax")
+    turned = posterior_of(X, n_factors=2, rotation="varimax")
     shares = [100 * line.share for line in turned.summary().factors]
     _, right = plots.plot_search(turned)
     assert_allclose(dots(right)[:, 1], shares)
@@ -306,8 +324,8 @@ def test_alignment_does_not_depend_on_how_draws_were_turned(small, draws):
     rng = np.random.default_rng(0)
     spun = np.linalg.qr(rng.normal(size=(60, 2, 2)))[0]
     turned = dataclasses.replace(draws["10"], loadings=draws["10"].loadings @ spun)
-    found = [small.align(draws=one).loadings for one in (turned, draws["10"])]
-    assert_allclose(*found, atol=1e-9)
+    found, usual = (small.align(draws=one).loadings for one in (turned, draws["10"]))
+    assert_allclose(found, usual, atol=1e-9)
 
 
 def test_without_alignment_every_interval_holds_zero(small):
@@ -349,7 +367,7 @@ def test_aligned_intervals_cover_the_truth():
     covered = []
     for seed in range(6):
         sim = datasets.simulate(200, 10, 2, random_state=seed)
-        posterior = fit(sim.X, n_factors=2)
+        posterior = posterior_of(sim.X, n_factors=2)
         target = principal_axes(posterior.standardized_loadings)
         true = sim.loadings / np.sqrt(np.diag(sim.covariance))[:, None]
         true = true @ orthogonal_procrustes(true, target)[0]
@@ -397,8 +415,8 @@ def test_forest_of_many_variables_shows_the_strongest_and_says_so(posteriors, dr
 def test_forest_takes_draws_with_another_number_of_factors(small, draws):
     wider = np.pad(draws["10"].loadings, ((0, 0), (0, 0), (0, 2)))
     padded = dataclasses.replace(draws["10"], loadings=wider)
-    found = [small.align(draws=one).loadings for one in (padded, draws["10"])]
-    assert_allclose(*found, atol=1e-9)
+    found, usual = (small.align(draws=one).loadings for one in (padded, draws["10"]))
+    assert_allclose(found, usual, atol=1e-9)
     fewer = dataclasses.replace(draws["10"], loadings=draws["10"].loadings[:, :, :1])
     assert small.align(draws=fewer).loadings.shape == (60, 10, 2)
     assert plots.plot_forest(small, 2, draws=fewer).get_title().startswith("Factor 2, 0.0 %")
@@ -427,7 +445,7 @@ def test_without_factors_any_of_them_may_be_asked_for(posteriors):
 
 @pytest.mark.parametrize("kind", ["forest", "communality"])
 def test_other_arguments_are_checked(posteriors, draws, kind):
-    plot, small = plots.KINDS[kind], posteriors["10"]
+    plot, small = plots.PLOTS[kind], posteriors["10"]
     for prob in (0, 1, 2.0, "much", True):
         with pytest.raises(InputError, match="prob must be"):
             plot(small, draws=draws["10"], prob=prob)
@@ -445,9 +463,9 @@ def test_the_same_figure_every_time_and_fewer_draws_of_very_many_loadings(small,
     first, second = (segments(plots.plot_communality(small)) for _ in range(2))
     assert_array_equal(first, second)
     assert len(make_draws(small, None, None, 0)) == 1000
-    monkeypatch.setattr("cuspfa.reporting.plots._numbers.NUMBERS", 20 * 300)
+    monkeypatch.setattr("cuspfa.reporting.plots._numbers.MOST_PLOT_LOADINGS", 20 * 300)
     assert len(make_draws(small, None, None, 0)) == 300
-    monkeypatch.setattr("cuspfa.reporting.plots._numbers.NUMBERS", 1)
+    monkeypatch.setattr("cuspfa.reporting.plots._numbers.MOST_PLOT_LOADINGS", 1)
     assert len(make_draws(small, None, None, 0)) == 200
     assert len(make_draws(small, None, 1500, 0)) == 1500
 
@@ -489,7 +507,7 @@ def test_correlations_that_are_not_kept_are_said_to_be(small):
 
 
 def test_of_very_many_variables_some_are_drawn(posteriors, monkeypatch):
-    monkeypatch.setattr("cuspfa.reporting.plots.maps.WIDEST", 300)
+    monkeypatch.setattr("cuspfa.reporting.plots.maps.LARGEST_DRAWN_MATRIX", 300)
     sample, fitted, _ = plots.plot_correlation(posteriors["1000"])
     assert fitted.images[0].get_array().shape == (250, 250)
     assert fitted.get_title() == "fitted, every 4th of 1000 variables"
@@ -497,7 +515,7 @@ def test_of_very_many_variables_some_are_drawn(posteriors, monkeypatch):
 
 
 def test_a_single_variable():
-    posterior = fit(X[:, :1])
+    posterior = posterior_of(X[:, :1])
     axes = plots.plot_correlation(posterior)
     assert axes[2].images[0].colorbar.ax.get_xlabel() == "sample − fitted"
     render(axes)
@@ -562,12 +580,12 @@ def test_rounding_errors_of_a_trace_are_left_out(small):
 
 
 def test_names_are_shortened_in_the_middle():
-    assert short("short", 24) == "short"
-    assert short("x" * 24, 24) == "x" * 24
-    assert short("a" * 20 + "z" * 20, 24) == "a" * 12 + "…" + "z" * 11
-    assert short("two\nlines\tof it", 24) == "two lines of it"
-    assert len(short("Größe" * 9, 24)) == 24
-    assert short("名前" * 5, 9) == "名前…名前"  # letters that are twice as wide
+    assert shortened("short", 24) == "short"
+    assert shortened("x" * 24, 24) == "x" * 24
+    assert shortened("a" * 20 + "z" * 20, 24) == "a" * 12 + "…" + "z" * 11
+    assert shortened("two\nlines\tof it", 24) == "two lines of it"
+    assert len(shortened("Größe" * 9, 24)) == 24
+    assert shortened("名前" * 5, 9) == "名前…名前"  # letters that are twice as wide
 
 
 def test_names_that_look_alike_have_numbers(posteriors):
@@ -646,6 +664,6 @@ def test_both_ends_differ_to_colour_blind_eyes():
 
 
 def test_words_of_the_command_line():
-    words = ["search", "loadings", "forest", "correlation", "communality", "trace"]
-    assert list(plots.KINDS) == words
-    assert all(getattr(plots, f"plot_{word}") is plots.KINDS[word] for word in words)
+    words = ["search", "model_error", "loadings", "forest", "correlation", "communality", "trace"]
+    assert list(plots.PLOTS) == words
+    assert all(getattr(plots, f"plot_{word}") is plots.PLOTS[word] for word in words)

@@ -35,7 +35,7 @@ from cuspfa import (
     rotate,
     select_n_factors,
 )
-from cuspfa.cli.app import run
+from cuspfa.cli.app import run_program
 from cuspfa.errors import CuspError, CuspWarning
 from robustness.tables import Recipe, copied, is_good, plain, same, wrapped
 
@@ -93,8 +93,9 @@ def check(door: str, recipe: Recipe) -> str:
 
 def _global_random() -> str:
     """The state of NumPy's global generator: its numbers, and which of them is next."""
-    kind, numbers, *rest = np.random.get_state()  # noqa: NPY002
-    return repr((kind, numbers.tobytes(), rest))
+    state = np.random.get_state(legacy=False)  # noqa: NPY002
+    numbers = state["state"].pop("key")
+    return repr((numbers.tobytes(), state))
 
 
 MOST_WARNINGS = 8
@@ -173,8 +174,7 @@ def entry_estimator(table, rows, recipe):
     """Fit, and the same answer as for the plain array of the same numbers."""
     model = _fit(table, rows, recipe)
     if recipe.wrapping != "array" or recipe.dtype != "float64":
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CuspWarning)
+        with warnings.catch_warnings(action="ignore", category=CuspWarning):
             other = CuspFactorAnalysis(random_state=1).fit(rows)
         if other.n_factors_ == model.n_factors_:
             one, two = model.get_covariance(), other.get_covariance()
@@ -277,8 +277,7 @@ _MODELS: dict[int, CuspFactorAnalysis] = {}
 def _ordinary(p: int) -> CuspFactorAnalysis:
     p = max(p, 2)
     if p not in _MODELS:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CuspWarning)
+        with warnings.catch_warnings(action="ignore", category=CuspWarning):
             rows = datasets.simulate(60, p, min(2, p - 1), random_state=0).X
             _MODELS[p] = CuspFactorAnalysis(n_factors=min(2, p - 1)).fit(rows)
     return _MODELS[p]
@@ -293,8 +292,11 @@ def entry_moments(table, rows, recipe):
     model = CuspFactorAnalysis().fit_moments(moments)
     _finite("covariance", model.get_covariance())
     Moments.from_covariance(moments.covariance, max(recipe.n, 2))
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore", CuspWarning)  # that so few rows can be told apart
+    # Of so few rows there are warnings.
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        warnings.catch_warnings(action="ignore", category=CuspWarning),
+    ):
         both.save(Path(folder) / "moments")
         assert np.array_equal(
             Moments.load(Path(folder) / "moments").cross_products, both.cross_products
@@ -368,7 +370,7 @@ def entry_program(table, rows, recipe):
             )
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            code = run(["fit", str(path), "--json", str(target)])
+            code = run_program(["fit", str(path), "--json", str(target)])
         assert code in (0, 2), f"exit code {code}: {err.getvalue()[-1500:]}"
         assert "Traceback" not in err.getvalue() + out.getvalue(), err.getvalue()[-1500:]
         if code == 0:
@@ -395,7 +397,7 @@ def entry_program_rows(table, rows, recipe):
         given = data if rng.random() < 0.5 else data / "a.csv"
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            code = run(
+            code = run_program(
                 [str(rng.choice(["scores", "impute"])), str(fit), str(given), "-o", str(output)]
             )
         assert code in (0, 2), f"exit code {code}: {err.getvalue()[-1500:]}"
@@ -415,8 +417,10 @@ def entry_stream(table, rows, recipe):
     blocks = [np.array(rows[i : i + 7]) for i in range(0, max(len(rows), 1), 7)]
     model = CuspFactorAnalysis(random_state=1).fit(RowStream(iter(blocks)))
     _finite("covariance", model.get_covariance())
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore", CuspWarning)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        warnings.catch_warnings(action="ignore", category=CuspWarning),
+    ):
         np.save(Path(folder) / "rows.npy", rows)
         other = CuspFactorAnalysis(random_state=1).fit(Path(folder) / "rows.npy")
         plainly = CuspFactorAnalysis(random_state=1).fit(np.array(rows))

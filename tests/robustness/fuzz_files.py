@@ -18,6 +18,7 @@ from contextlib import nullcontext
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 try:
     import atheris
@@ -33,16 +34,18 @@ with (
 
     from cuspfa import CuspFactorAnalysis, Gibbs, datasets
     from cuspfa.errors import CuspError
+    from cuspfa.estimator import load as saved
     from cuspfa.io import archive
-    from cuspfa.posterior import files
 
-VALUES = (None, True, False, 0, 1, -1, 2, 3, 7, 10**6, 2**31, 2**63, 10**30, 0.0, -0.0, 1e-300, 0.5)
-VALUES += (1e300, -1.5, "", "a", "gaussian", "x" * 200, [], [1], {}, {"a": 1}, [[]], "NaN", "gibbs")
+VALUES: tuple[Any, ...] = (
+    *(None, True, False, 0, 1, -1, 2, 3, 7, 10**6, 2**31, 2**63, 10**30, 0.0, -0.0, 1e-300, 0.5),
+    *(1e300, -1.5, "", "a", "gaussian", "x" * 200, [], [1], {}, {"a": 1}, [[]], "NaN", "gibbs"),
+)
 NUMBERS = (0.0, -0.0, 1.0, -1.0, np.nan, np.inf, -np.inf, 1e300, 1e-300, 5e-324, 1e99, 1e-99, 2.0)
 
 
 @cache
-def good_files(folder: Path) -> list[tuple[dict, dict]]:
+def good_files(folder: Path) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """JSON and arrays of fits of every kind."""
     rows = datasets.simulate(30, 4, 1, random_state=3).X
     holes = rows.copy()
@@ -55,6 +58,7 @@ def good_files(folder: Path) -> list[tuple[dict, dict]]:
         CuspFactorAnalysis(
             method=Gibbs(n_draws=3, n_chains=2, burn_in=3, thin=1), random_state=0
         ).fit(rows),
+        CuspFactorAnalysis(n_factors=1, model_error=0.05).fit(rows),
     ]
     found = []
     for model in models:
@@ -102,7 +106,7 @@ def changed(data: bytes, folder: Path) -> bytes:
                 array.flat[where % array.size] = NUMBERS[choice % len(NUMBERS)]
     members = {"fit.json": [memoryview(json.dumps(content).encode())]}
     members |= {name: archive.as_npy(array) for name, array in arrays.items()}
-    return b"".join(bytes(piece) for piece in archive.archive(members))
+    return b"".join(bytes(piece) for piece in archive.archive_bytes(members))
 
 
 def try_file(content: bytes, folder: Path) -> None:
@@ -110,7 +114,7 @@ def try_file(content: bytes, folder: Path) -> None:
     path = folder / "tried.cuspfa"
     path.write_bytes(content)
     try:
-        posterior = files.load(path)
+        posterior = saved.load(path)
         with np.errstate(all="ignore"):
             posterior.draw(2, random_state=0)
             assert np.all(np.isfinite(posterior.covariance))

@@ -7,7 +7,9 @@ another wrapping, and `is_good` says without the help of the package whether it 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -160,7 +162,8 @@ def _as_type_holds(rows: np.ndarray, dtype: str) -> np.ndarray:
     about = np.iinfo(dtype)
     low, high = (about.min, about.max) if dtype != "int64" else (-(2**53), 2**53)
     finite = np.nan_to_num(rows, nan=0.0, posinf=high, neginf=low)
-    return np.clip(np.round(finite), low, high)
+    held: np.ndarray = np.clip(np.round(finite), low, high)
+    return held
 
 
 def with_missing(rows: np.ndarray, missing: str, rng: np.random.Generator) -> None:
@@ -189,11 +192,15 @@ def is_good(recipe: Recipe, rows: np.ndarray) -> bool | None:
     if n < 2 or p < 1 or np.isinf(rows).any():
         return False
     missing = np.isnan(rows)
+    if missing.any() and recipe.wrapping in SPARSE:
+        # A fit drops rows without any value; the methods for new rows refuse NaN in sparse rows.
+        whole_rows = np.array_equal(missing.any(axis=1), missing.all(axis=1))
+        return None if whole_rows and not missing.all() else False
     if not missing.all():  # rows without any value are left out of a fit
         rows, missing = rows[~missing.all(axis=1)], missing[~missing.all(axis=1)]
         if len(rows) < 2:
             return False
-    if missing.all(axis=0).any() or (missing.any() and recipe.wrapping in SPARSE):
+    if missing.all(axis=0).any():
         return False
     with np.errstate(all="ignore"):
         low, high = np.nanmin(rows, axis=0), np.nanmax(rows, axis=0)
@@ -210,7 +217,7 @@ def is_good(recipe: Recipe, rows: np.ndarray) -> bool | None:
     return True
 
 
-def column_names(recipe: Recipe) -> list:
+def column_names(recipe: Recipe) -> list[Any]:
     p = recipe.p
     if recipe.names == "unicode":
         return [f"Größe {j} 心拍\u202e🙂" for j in range(p)]
@@ -243,7 +250,8 @@ def _typed(rows: np.ndarray, recipe: Recipe) -> np.ndarray:
     if recipe.dtype in HOLDS_MISSING:
         with np.errstate(all="ignore"):
             return rows.astype(recipe.dtype)
-    return np.nan_to_num(rows, nan=0.0, posinf=0.0, neginf=0.0).astype(recipe.dtype)
+    finite: np.ndarray = np.nan_to_num(rows, nan=0.0, posinf=0.0, neginf=0.0)
+    return finite.astype(recipe.dtype)
 
 
 def _strided(rows: np.ndarray) -> np.ndarray:
@@ -276,7 +284,7 @@ def _native(rows: np.ndarray) -> np.ndarray:
     return rows.astype(rows.dtype.newbyteorder("="))
 
 
-_WRAP = {
+_WRAP: dict[str, Callable[[np.ndarray], Any]] = {
     "array": lambda rows: rows,
     "fortran": np.asfortranarray,
     "strided": _strided,

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from cuspfa.errors import CuspError
+from cuspfa.estimator import load as saved
 from robustness import fuzz_files
 
 CORPUS = sorted((Path(__file__).parent / "corpus").iterdir())
@@ -11,7 +12,7 @@ CORPUS = sorted((Path(__file__).parent / "corpus").iterdir())
 def test_corpus_of_changed_files(tmp_path, monkeypatch):
     assert len(CORPUS) > 20
     outcomes = []
-    load = fuzz_files.files.load
+    load = saved.load
 
     def counted(path):
         try:
@@ -22,7 +23,7 @@ def test_corpus_of_changed_files(tmp_path, monkeypatch):
         outcomes.append("read")
         return result
 
-    monkeypatch.setattr(fuzz_files.files, "load", counted)
+    monkeypatch.setattr(saved, "load", counted)
     for path in CORPUS:
         fuzz_files.one(path.read_bytes(), tmp_path)
     assert {"read", "refused"} == set(outcomes)  # changes go behind the checksums

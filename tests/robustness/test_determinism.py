@@ -3,12 +3,14 @@
 import gc
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from cuspfa import CuspFactorAnalysis, Gibbs, Variational, datasets
+from support import with_missing
 
 # Once for all threads: Python's catch_warnings is for one.
 pytestmark = pytest.mark.filterwarnings("ignore::cuspfa.errors.CuspWarning")
@@ -17,15 +19,9 @@ ROWS = datasets.simulate(60, 6, 2, random_state=1).X
 SHORT = {"n_draws": 20, "n_chains": 2, "burn_in": 20, "thin": 1}
 
 
-def holes(rows):
-    result = rows.copy()
-    result[np.random.default_rng(0).random(rows.shape) < 0.1] = np.nan
-    return result
-
-
-CASES = {
+CASES: dict[str, tuple[np.ndarray, dict[str, Any]]] = {
     "search": (ROWS, {}),
-    "missing values": (holes(ROWS)[:30, :4], {"n_factors": 1}),
+    "missing values": (with_missing(ROWS, 0.1)[:30, :4], {"n_factors": 1}),
     "more columns than rows": (datasets.simulate(12, 25, 1, random_state=2).X, {"n_factors": 1}),
     "random starts": (ROWS, {"method": Variational(init="random", n_init=3)}),
     "gibbs": (ROWS, {"method": Gibbs(**SHORT)}),
@@ -101,7 +97,7 @@ def test_many_fits_do_not_grow():
     try:
         growth()
         assert growth() < 20_000
-        kept = []
+        kept: list[CuspFactorAnalysis] = []
         assert growth(kept) > 30_000  # so much would be seen
     finally:
         tracemalloc.stop()

@@ -1,6 +1,7 @@
 """Rounding: the bound in fifty digits, ill-conditioned data, float32 beside float64."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,14 +12,13 @@ from cuspfa.errors import CuspWarning
 from cuspfa.inference.variational.elbo import lower_bound
 from oracles import algorithm1 as oracle
 from oracles import many_digits
-
-PAPER = oracle.Hyper(alpha=5.0, theta_0=1.0, theta_inf=1e-6, a_sigma=1.0, b_sigma=0.3)
-MILD = oracle.Hyper(alpha=2.5, theta_0=1.3, theta_inf=0.2, a_sigma=1.7, b_sigma=0.6)
+from oracles.algorithm1 import MILD, PAPER
+from support import factor_rows
 
 
 def small_problem(n, p, n_terms, hyper, iterations, scale=1.0):
     rng = np.random.default_rng(n + p)
-    y = rng.normal(size=(n, 2)) @ rng.normal(size=(2, p)) + 0.5 * rng.normal(size=(n, p))
+    y = factor_rows(n, p, 2, rng, noise=0.5)
     y = scale * (y - y.mean(axis=0))
     state = oracle.random_state(n, p, n_terms, rng)
     for _ in range(iterations):
@@ -46,13 +46,12 @@ def test_bound_has_the_digits_of_mpmath(n, p, n_terms, hyper, iterations, scale)
     size = max(abs(float(exact)), 1.0)
     assert abs(ours - float(exact)) < 1e-10 * size
     # another state is another bound
-    other = oracle.replace(state, B_sigma=state.B_sigma * (1 + 1e-4))
+    other = replace(state, B_sigma=state.B_sigma * (1 + 1e-4))
     assert abs(float(many_digits.bound(y, other, hyper)) - ours) > 1e-10 * size
 
 
 def fitted(rows, **settings):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CuspWarning)
+    with warnings.catch_warnings(action="ignore", category=CuspWarning):
         return CuspFactorAnalysis(random_state=0, **settings).fit(rows)
 
 
@@ -87,8 +86,7 @@ def test_ill_conditioned_data(condition):
 
 
 def fitted_moments(moments):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CuspWarning)
+    with warnings.catch_warnings(action="ignore", category=CuspWarning):
         return CuspFactorAnalysis(random_state=0).fit_moments(moments)
 
 

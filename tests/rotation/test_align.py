@@ -102,8 +102,8 @@ def test_blocks_do_not_matter(posterior, draws, monkeypatch):
     whole = posterior.align("oblimin", draws=draws)
     rows = np.random.default_rng(0).normal(size=(7, 12))
     expected = whole.table(), whole.scores(rows), whole.explained_variance_ratio
-    monkeypatch.setattr("cuspfa.rotation.aligned.CHUNK", 200)
-    monkeypatch.setattr("cuspfa.rotation.align.CHUNK", 200)
+    monkeypatch.setattr("cuspfa.rotation.aligned.ALIGNED_TOGETHER", 200)
+    monkeypatch.setattr("cuspfa.rotation.align.ALIGNED_TOGETHER", 200)
     parts = posterior.align("oblimin", draws=draws)
     # Each draw stops by itself, whatever others are turned with it.
     assert_allclose(parts.rotations, whole.rotations, atol=1e-12)

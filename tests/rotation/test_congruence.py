@@ -10,6 +10,7 @@ from scipy.linalg import orthogonal_procrustes
 
 from cuspfa import CuspFactorAnalysis, Gibbs, datasets, factor_congruence
 from cuspfa.errors import CuspWarning, DataError, InputError
+from support import column_congruence
 
 RNG = np.random.default_rng(0)
 TRUE = np.kron(np.eye(3), np.full((4, 1), 0.8)) + 0.1 * RNG.normal(size=(12, 3))
@@ -29,10 +30,6 @@ def half():
     return fit(TRUE, rotation="oblimin")
 
 
-def congruence(a, b):
-    return np.sum(a * b, axis=0) / np.sqrt(np.sum(a**2, axis=0) * np.sum(b**2, axis=0))
-
-
 @pytest.mark.parametrize("rotation", [None, "oblimin"])
 def test_turned_congruence_is_that_of_procrustes(half, rotation):
     other = fit(TRUE, seed=1, rotation=rotation)
@@ -44,7 +41,7 @@ def test_turned_congruence_is_that_of_procrustes(half, rotation):
     flat = rotated_solution.loadings @ rotated_solution.matrix.T
     turned = mean @ orthogonal_procrustes(mean, flat)[0] @ np.linalg.inv(rotated_solution.matrix).T
     assert_allclose(found.second, turned, atol=1e-8)
-    assert_allclose(found.congruence, congruence(half.loadings_, turned), atol=1e-8)
+    assert_allclose(found.congruence, column_congruence(half.loadings_, turned), atol=1e-8)
     assert found.congruence.min() > 0.95
     assert np.all(found.lower < found.upper)
     assert np.all(found.chance < 0.8)
@@ -64,7 +61,7 @@ def test_without_a_turn_factors_are_paired_as_they_are(half):
     other = fit(TRUE[:, ::-1], seed=1, rotation="oblimin")
     found = factor_congruence(half, other, procrustes=False, n_draws=100)
     a, b = half.loadings_[:, found.pairs[:, 0]], other.loadings_[:, found.pairs[:, 1]]
-    assert_allclose(found.congruence, np.abs(congruence(a, b)), atol=1e-8)
+    assert_allclose(found.congruence, np.abs(column_congruence(a, b)), atol=1e-8)
     assert found.congruence.min() > 0.95
     assert np.all((found.lower > 0.8) & (found.lower < found.upper))
 
@@ -112,8 +109,8 @@ def test_fits_of_both_engines_whatever_number_of_draws_they_have():
     rows = datasets.simulate(100, 8, 2, random_state=0).X
     variational = CuspFactorAnalysis().fit(rows)
     method = Gibbs(n_draws=20, n_chains=2, burn_in=50)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CuspWarning)  # so few draws give reason for one
+    # So few draws have not converged.
+    with warnings.catch_warnings(action="ignore", category=CuspWarning):
         sampled = CuspFactorAnalysis(method=method, random_state=0).fit(rows)
     assert factor_congruence(variational, sampled).congruence.min() > 0.95
     alone = factor_congruence(sampled, sampled)

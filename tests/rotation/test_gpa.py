@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cuspfa.errors import DataError, InputError
 from cuspfa.rotation.criteria import Geomin, Quartic, Target
-from cuspfa.rotation.gpa import METHODS, Rotation, rotate, rotate_stack
+from cuspfa.rotation.gpa import ROTATION_METHODS, Rotation, rotate, rotate_stack
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # what it imports is not ours to judge
@@ -396,7 +396,7 @@ def test_varimax_of_little():
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.sampled_from(METHODS), st.integers(0, 10_000), st.integers(1, 4), st.booleans())
+@given(st.sampled_from(ROTATION_METHODS), st.integers(0, 10_000), st.integers(1, 4), st.booleans())
 def test_a_rotation_changes_no_model(method, seed, k, normalize):
     rng = np.random.default_rng(seed)
     loadings = rng.normal(size=(12, k)) * rng.gamma(1.0, size=(12, 1))
@@ -414,7 +414,7 @@ def test_a_rotation_changes_no_model(method, seed, k, normalize):
         assert np.all(pattern.max(axis=0) >= -pattern.min(axis=0) * (1 - 1e-6))
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ROTATION_METHODS)
 def test_axes_do_not_depend_on_where_they_begin(method):
     loadings = some_loadings(4)
     turn = np.linalg.qr(np.random.default_rng(5).normal(size=(3, 3)))[0]

@@ -1,1 +1,1 @@
-"""Helpers that know nothing of the model."""
+"""Helpers that do not depend on the model."""

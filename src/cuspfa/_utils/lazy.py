@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any
 
+Homes = Mapping[str, tuple[str, ...]]
+"""Modules, and the public names that each defines."""
 
-def attribute(package: str, modules: Mapping[str, str], name: str) -> Any:
-    """The attribute of a package, from the module that `modules` names for it."""
-    if name not in modules:
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
-    return getattr(import_module(modules[name]), name)
+
+def public_names(homes: Homes) -> list[str]:
+    """All names, sorted, for `__all__`."""
+    return sorted(name for names in homes.values() for name in names)
+
+
+def lazy_names(
+    package: str, homes: Homes, modules: Mapping[str, str] = MappingProxyType({})
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of a package; `modules` are whole modules, by a shorter name."""
+    home_of = {name: module for module, names in homes.items() for name in names}
+
+    def attribute(name: str) -> Any:
+        if name in modules:
+            return import_module(modules[name])
+        if name not in home_of:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(home_of[name]), name)
+
+    return attribute, lambda: sorted([*home_of, *modules])

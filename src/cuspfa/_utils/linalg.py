@@ -1,20 +1,24 @@
 """Square roots and axes that depend on a matrix continuously.
 
-Eigenvectors have no sign of their own, and where eigenvalues are equal no direction either: which
-ones a library returns depends on the processor. Random numbers are therefore never attached to
-eigenvectors. They go through a symmetric square root or a polar factor, which rounding errors
-change by rounding errors.
+The sign of an eigenvector is arbitrary, and so is its direction where eigenvalues are equal: which
+one a library returns depends on the processor. Random numbers are therefore never multiplied by
+eigenvectors, but by a symmetric square root or a polar factor. Rounding errors change these by
+rounding errors only.
+
+And the packed form of symmetric matrices: their entries on and above the diagonal, row by row.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
-from cuspfa._typing import Array
+from cuspfa._typing import Array, Indices
 
 
 def polar_factor(matrix: Array) -> Array:
-    """The matrix with orthonormal columns nearest to `matrix` (n, k), n ≥ k."""
+    """The matrix with orthonormal columns nearest to each `matrix` (..., n, k), n ≥ k."""
     u, _, vt = np.linalg.svd(matrix, full_matrices=False)
     return np.asarray(u @ vt)
 
@@ -32,8 +36,34 @@ def symmetric_root(matrix: Array) -> Array:
 def rotated_rows(rows: Array, size: int) -> Array:
     """R (size, p) with RᵀR = YᵀY for `rows` Y of rank `size` or less.
 
-    The same whatever rotation, reflection or order of the rows Y came in: of all such R it is the
-    one whose product with a fixed matrix (p, size) is symmetric and positive semidefinite.
+    It does not depend on rotations, reflections or the order of the rows of Y: of all such R it is
+    the one whose product with a fixed matrix (p, size) is symmetric and positive semidefinite.
     """
     fixed = np.random.default_rng(0).standard_normal((rows.shape[1], size))
     return np.asarray(polar_factor(rows @ fixed).T @ rows)
+
+
+def packed(matrices: Array) -> Array:
+    """(..., K, K) symmetric matrices as (..., K(K+1)/2)."""
+    first, second = upper_half(matrices.shape[-1])
+    return np.asarray(matrices[..., first, second])
+
+
+def unpacked(numbers: Array, k: int) -> Array:
+    """(..., K(K+1)/2) numbers as symmetric matrices (..., K, K)."""
+    return np.asarray(numbers[..., pair_places(k)])
+
+
+@lru_cache
+def upper_half(k: int) -> tuple[Indices, Indices]:
+    """Rows and columns of the entries that are packed, in their order; not to be changed."""
+    return np.triu_indices(k)
+
+
+@lru_cache
+def pair_places(k: int) -> Indices:
+    """(K, K) where each entry of a symmetric matrix is packed; not to be changed."""
+    place = np.empty((k, k), dtype=np.intp)
+    upper = upper_half(k)
+    place[upper] = place[upper[::-1]] = np.arange(len(upper[0]))
+    return place

@@ -1,4 +1,4 @@
-"""Packages that are there if an extra was installed."""
+"""Imports of optional packages, which extras install."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from cuspfa.errors import InputError
 
 
-def optional(module: str) -> Any | None:
+def import_or_none(module: str) -> Any | None:
     """A module, or None where its package is not installed."""
     try:
         return import_module(module)
@@ -17,8 +17,8 @@ def optional(module: str) -> Any | None:
 
 
 def needed(module: str, what: str, extra: str) -> Any:
-    """A module, or a message that says what to install."""
-    found = optional(module)
+    """A module, or an error that says what to install."""
+    found = import_or_none(module)
     if found is None:
         package = module.partition(".")[0]
         raise InputError(f"{what} needs {package}: pip install 'cuspfa[{extra}]'.")

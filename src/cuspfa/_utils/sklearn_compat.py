@@ -1,4 +1,4 @@
-"""All that is used of scikit-learn's private modules, and the warning with a parent there.
+"""All uses of private modules of scikit-learn, and the warning that inherits from its own.
 
 `cuspfa.errors` loads `ConvergenceWarning` when it is first used: scikit-learn takes much longer to
 load than `import cuspfa` may.

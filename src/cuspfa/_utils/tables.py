@@ -6,27 +6,33 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from importlib import import_module
 from numbers import Integral, Real
+from types import ModuleType
 from typing import Any
 
 import narwhals.stable.v1 as nw
 import numpy as np
 
+from cuspfa._utils.wording import minus
+
 Columns = Mapping[str, Sequence[Any]]
-LIBRARIES = ("pandas", "polars")
-MOST_ROWS = 60
+FRAME_LIBRARIES = ("pandas", "polars")
+NOTEBOOK_ROWS = 60
 """Rows of a table that a notebook shows."""
 
 
 def data_frame(columns: Columns) -> Any:
     """A data frame of pandas or, where that is not installed, of polars."""
-    for name in LIBRARIES:
+    return _frame_library().DataFrame({key: list(values) for key, values in columns.items()})
+
+
+def _frame_library() -> ModuleType:
+    for name in FRAME_LIBRARIES:
         try:
-            library = import_module(name)
+            return import_module(name)
         except ImportError:
             continue
-        return library.DataFrame({key: list(values) for key, values in columns.items()})
     raise ImportError(
-        "to_frame() needs pandas or polars, and neither is installed. Install one of them with "
+        "A data frame needs pandas or polars, and neither is installed. Install one of them with "
         "pip install pandas."
     )
 
@@ -37,22 +43,26 @@ def frame_like(values: Any, X: Any) -> Any:
     if not isinstance(frame, nw.DataFrame):
         return values
     native = frame.to_native()
-    if hasattr(native, "index"):  # pandas, whose names need be neither text nor different
+    if hasattr(native, "index"):  # pandas, where names may be numbers, or equal
         return type(native)(values, index=native.index, columns=native.columns)
     columns = dict(zip(frame.columns, np.asarray(values).T, strict=True))
     namespace = nw.get_native_namespace(frame)
     return nw.from_dict(columns, native_namespace=namespace).to_native()
 
 
-def square_frame(matrix: Any, names: list[str], library: str) -> Any:
-    """A matrix in a frame of "pandas", with names of rows and columns, or of "polars"."""
-    if library == "pandas":
-        return import_module("pandas").DataFrame(matrix, index=names, columns=names)
-    return import_module("polars").DataFrame(matrix, schema=names)
+def square_frame(matrix: Any, names: list[str], library: str | None = None) -> Any:
+    """A matrix in a frame with names of its columns, and in pandas also of its rows.
+
+    `library` is "pandas" or "polars"; None takes the one that is installed.
+    """
+    frames = _frame_library() if library is None else import_module(library)
+    if frames.__name__ == "pandas":
+        return frames.DataFrame(matrix, index=names, columns=names)
+    return frames.DataFrame(matrix, schema=names)
 
 
 def html_table(columns: Columns, caption: str = "") -> str:
-    """A table in the colours of the page that it stands on; NaN is a dash."""
+    """An HTML table in the colours of its page; NaN is a dash."""
     names = list(columns)
     rows = list(zip(*columns.values(), strict=True))
     cell = "padding:.1em .8em .1em 0;text-align:"
@@ -68,19 +78,19 @@ def html_table(columns: Columns, caption: str = "") -> str:
     if caption:
         lines.append(f'<caption style="text-align:left">{escape(caption)}</caption>')
     lines.append(f"<thead><tr>{head}</tr></thead><tbody>")
-    for row in rows[:MOST_ROWS]:
+    for row in rows[:NOTEBOOK_ROWS]:
         cells = (
-            f'<td style="{cell}{side}">{escape(_shown(value))}</td>'
+            f'<td style="{cell}{side}">{escape(_cell(value))}</td>'
             for value, side in zip(row, sides, strict=True)
         )
         lines.append(f"<tr>{''.join(cells)}</tr>")
     lines.append("</tbody></table>")
-    if len(rows) > MOST_ROWS:
-        lines.append(f'<div style="opacity:.7">and {len(rows) - MOST_ROWS} more rows</div>')
+    if len(rows) > NOTEBOOK_ROWS:
+        lines.append(f'<div style="opacity:.7">and {len(rows) - NOTEBOOK_ROWS} more rows</div>')
     return "".join(lines)
 
 
-def _shown(value: Any) -> str:
+def _cell(value: Any) -> str:
     if value is None:
         return "–"
     if isinstance(value, (bool, np.bool_)):
@@ -91,15 +101,15 @@ def _shown(value: Any) -> str:
         number = float(value)
         if np.isnan(number):
             return "–"
-        return f"{number:.3f}".replace("-", "−") if abs(number) < 1e6 else f"{number:.3g}"
+        return minus(f"{number:.3f}") if abs(number) < 1e6 else f"{number:.3g}"
     return str(value)
 
 
-class Table:
+class TabularResult:
     """A result with rows and columns."""
 
     def _columns(self) -> Columns:
-        """Its columns by name."""
+        """The columns of the table by name."""
         raise NotImplementedError
 
     def to_frame(self) -> Any:
@@ -107,5 +117,5 @@ class Table:
         return data_frame(self._columns())
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """The HTML that a notebook shows."""
         return html_table(self._columns())

@@ -1,6 +1,6 @@
-"""BLAS threads: the only process-wide setting that cuspfa touches.
+"""BLAS threads: the only process-wide setting that cuspfa changes.
 
-It does so around a fit and around the products with new rows, and puts back what it found.
+They are limited during a fit and during products with new rows, and restored afterwards.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from functools import cache
 
 from threadpoolctl import LibController, ThreadpoolController
 
-SMALL = 2_000_000
-"""Products of this many numbers and fewer are quicker with one thread than with many."""
+ONE_THREAD_SIZE = 2_000_000
+"""Products of up to so many numbers are quicker with one thread than with many."""
 
 _lock = threading.Lock()
 _holders = 0
 _before: list[tuple[LibController, int]] = []
-"""Libraries that are limited now, and the threads that each had."""
+"""Libraries that are limited now, with the number of threads that each had."""
 
 
 @contextmanager
@@ -26,12 +26,12 @@ def one_blas_thread(size: int) -> Iterator[None]:
     """Limit BLAS to one thread while small matrices are multiplied.
 
     Many threads make small products several times slower. `size` is the number of entries of the
-    matrix that is multiplied again and again; above `SMALL` nothing is limited. Fits may run in
-    several threads of one process at once: the first to enter sets the limit, and the last to
-    leave restores what was there before.
+    matrix that is multiplied again and again; above `ONE_THREAD_SIZE` nothing is limited. Fits may
+    run in several threads of one process at once: the first to enter sets the limit, and the last
+    to leave restores the threads that were found.
     """
     global _holders, _before
-    if size > SMALL:
+    if size > ONE_THREAD_SIZE:
         yield
         return
     entered, interrupt = False, None
@@ -39,14 +39,14 @@ def one_blas_thread(size: int) -> Iterator[None]:
         with _lock:
             if _holders == 0 and not _before:
                 _before = [(one, one.get_num_threads()) for one in _libraries()]
-            # Ctrl-C comes at calls, and there is none between these two.
+            # An interrupt is raised at calls, and there is none between these two lines.
             _holders += 1
             entered = True
             for library, _ in _before:
                 library.set_num_threads(1)
         yield
     finally:
-        # Ctrl-C may come here too: what it cuts off is done again, and then it goes on its way.
+        # An interrupt here is raised again after the threads are restored.
         while True:
             try:
                 with _lock:
@@ -66,10 +66,10 @@ def one_blas_thread(size: int) -> Iterator[None]:
 
 @cache
 def _libraries() -> list[LibController]:
-    """The BLAS libraries of this process, looked for once.
+    """The BLAS libraries of this process.
 
-    To look takes milliseconds, more than the scores of a row. NumPy's and SciPy's are loaded by
-    then, and a library that comes later is none that we call.
+    The search for them takes milliseconds, more than the scores of a row, so it is done once. Those
+    of NumPy and SciPy are loaded by then; cuspfa calls no other.
     """
     found = ThreadpoolController().select(user_api="blas")
     return list(found.lib_controllers)

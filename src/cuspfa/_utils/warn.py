@@ -1,4 +1,4 @@
-"""Warnings that point at the user's own line."""
+"""Warnings that point at the line of the user's code."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from contextvars import ContextVar
 
 from cuspfa.errors import CuspWarning
 
-LIBRARIES = {"cuspfa", "sklearn", "joblib"}
-"""Packages that lie between a user and a fit: in pipelines, searches, `set_output`."""
+INNER_PACKAGES = {"cuspfa", "sklearn", "joblib"}
+"""Packages whose lines a warning skips: those that call cuspfa in pipelines and searches."""
 
 
 _silent: ContextVar[bool] = ContextVar("silent", default=False)
@@ -19,9 +19,9 @@ _silent: ContextVar[bool] = ContextVar("silent", default=False)
 
 @contextmanager
 def silent() -> Iterator[None]:
-    """Fits of our own, whose warnings are not about the user's: say nothing.
+    """Suppress warnings of fits that cuspfa makes for its own purposes, in this thread.
 
-    Of this thread alone; `warnings.catch_warnings` is for the whole process, and for one thread.
+    `warnings.catch_warnings` would affect all threads of the process.
     """
     before = _silent.set(True)
     try:
@@ -31,7 +31,7 @@ def silent() -> Iterator[None]:
 
 
 def warn(message: str, kind: type[Warning] = CuspWarning) -> None:
-    """Warn at the innermost line that is not in one of `LIBRARIES`.
+    """Warn at the innermost line that is not in one of `INNER_PACKAGES`.
 
     The depth differs between `fit`, `fit_transform`, a pipeline and a grid search, so it is
     counted. (From Python 3.12 on `skip_file_prefixes` will do.)
@@ -39,7 +39,7 @@ def warn(message: str, kind: type[Warning] = CuspWarning) -> None:
     if _silent.get():
         return
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and _package(frame.f_globals) in LIBRARIES:
+    while frame.f_back is not None and _package(frame.f_globals) in INNER_PACKAGES:
         frame, level = frame.f_back, level + 1
     warnings.warn(message, kind, stacklevel=level)
 

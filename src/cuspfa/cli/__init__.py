@@ -4,7 +4,7 @@ import sys
 
 
 def main() -> None:
-    """Entry point of `cuspfa`; says what to install when the `cli` extra is missing."""
+    """Entry point of `cuspfa`. Names the extra to install if packages are missing."""
     try:
         try:
             import cyclopts  # noqa: F401
@@ -12,8 +12,8 @@ def main() -> None:
         except ModuleNotFoundError:
             sys.stderr.write("The cuspfa program needs more packages: pip install 'cuspfa[cli]'\n")
             sys.exit(2)
-        from cuspfa.cli.app import run
+        from cuspfa.cli.app import run_program
     except KeyboardInterrupt:
         sys.exit(130)
 
-    sys.exit(run(sys.argv[1:]))
+    sys.exit(run_program(sys.argv[1:]))

@@ -1,10 +1,10 @@
 """Commands, errors and exit codes.
 
 0    done
-1    something went wrong in the program (a defect; --debug shows the traceback)
-2    the command line or the input is wrong; one line says what to do
+1    a defect of the program (--debug shows the traceback)
+2    a mistake in the command line or the input; one line says what to do
 130  interrupted
-141  the reader of our output went away
+141  the program that reads the output has ended
 """
 
 from __future__ import annotations
@@ -14,62 +14,41 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from dataclasses import replace
 from errno import ENOSPC
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from cyclopts import App, CycloptsError, Parameter
 
 from cuspfa import __version__
 from cuspfa.cli.console import Terminal
-
-if TYPE_CHECKING:
-    from cuspfa.data.tables.dialect import Reading
+from cuspfa.cli.options import (
+    FitOptions,
+    ReadingOptions,
+    ShowOptions,
+    choice_option,
+    flag_option,
+    number_option,
+    output_option,
+    whole_option,
+)
 
 app = App(
     name="cuspfa",
     version=__version__,
-    help="Bayesian factor analysis that finds its own number of factors.\n\n"
+    help="Bayesian factor analysis that infers the number of factors.\n\n"
     "Example: cuspfa fit answers.csv -o answers.cusp\n\n"
     "Add --debug to any command to see where an error came from.",
-    help_format="plaintext",  # what renders markdown takes long to load
+    help_format="plaintext",  # markdown needs packages that load slowly
     suppress_keyboard_interrupt=False,
 )
 
 
-def _whole_number(type_: Any, tokens: Sequence[Any]) -> int:
-    try:
-        return int(tokens[0].value)
-    except ValueError:
-        raise ValueError(f'must be a whole number, got "{tokens[0].value}"') from None
-
-
-def _whole(text: str) -> Parameter:
-    """An option that takes a whole number."""
-    return Parameter(converter=_whole_number, help=text)
-
-
-def _flag(text: str) -> Parameter:
-    """An option without a value."""
-    return Parameter(negative="", show_default=False, help=text)
-
-
-def _output(text: str) -> Parameter:
-    """The file that a command writes."""
-    return Parameter(name=("--output", "-o"), help=text)
-
-
-def _number(type_: Any, tokens: Sequence[Any]) -> float:
-    try:
-        return float(tokens[0].value)
-    except ValueError:
-        raise ValueError(f'must be a number, got "{tokens[0].value}"') from None
-
-
-Picture = Literal["search", "loadings", "forest", "correlation", "communality", "trace"]
-Axes = Literal["varimax", "quartimax", "equamax", "promax", "oblimin", "quartimin", "geomin"]
-NewRows = Annotated[
+Picture = Literal[
+    "search", "model_error", "loadings", "forest", "correlation", "communality", "trace"
+]
+NewRowsFile = Annotated[
     Path,
     Parameter(
         allow_leading_hyphen=True,
@@ -79,35 +58,15 @@ NewRows = Annotated[
 ]
 TableOut = Annotated[
     Path | None,
-    _output("CSV, TSV or Parquet file. Left out: standard output."),
+    output_option("CSV, TSV, Excel (.xlsx) or Parquet file. Default: standard output."),
 ]
-Fit = Annotated[Path, Parameter(help="A fit, as cuspfa fit -o writes it.")]
-KeptId = Annotated[str | None, Parameter(help="Column with names of rows, to be kept.")]
-Header = Annotated[
-    bool | None,
-    Parameter(help="The first row names the columns, or does not. Left out: found out."),
+FitFile = Annotated[Path, Parameter(help="A fit, as cuspfa fit -o writes it.")]
+KeptId = Annotated[
+    str | None, Parameter(help="Column with the names of the rows. It is copied to the output.")
 ]
-Decimal = Annotated[
-    Literal["point", "comma"] | None,
-    Parameter(help="The decimal sign. Left out: found out."),
-]
-Missing = Annotated[
-    list[str] | None,
-    Parameter(
-        negative="",
-        allow_leading_hyphen=True,
-        help="Codes for missing values, with commas between them, such as -99,999.",
-    ),
-]
-
-
-def _reading(header: bool | None, decimal: str | None, missing: list[str] | None) -> Reading:
-    from cuspfa.cli.reading import as_option
-    from cuspfa.data.tables.dialect import Reading
-
-    sign = {None: None, "point": ".", "comma": ","}[decimal]
-    codes = (word.strip() for text in missing or () for word in text.split(","))
-    return Reading(header, sign, tuple(filter(None, codes)), as_option)
+HowToRead = Annotated[ReadingOptions, Parameter(name="*")]
+HowToShow = Annotated[ShowOptions, Parameter(name="*")]
+NO_FIT_OPTIONS, NO_READING_OPTIONS, NO_SHOW_OPTIONS = FitOptions(), ReadingOptions(), ShowOptions()
 
 
 @app.command
@@ -116,151 +75,35 @@ def fit(
         Path | None,
         Parameter(
             allow_leading_hyphen=True,
-            help="CSV, TSV, Parquet or Feather file; - is standard input.",
+            help="CSV, TSV, Parquet or Feather file, workbook (.xlsx, .xls, .ods), or file of "
+            "SPSS (.sav), Stata (.dta) or R (.rds); - is standard input.",
         ),
     ] = None,
     /,
     *,
-    example: Annotated[
-        Literal["bfi"] | None,
-        Parameter(help="Fit data that come with cuspfa: 25 personality items."),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        _output("Save the fit to this file, such as fit.cusp."),
-    ] = None,
-    report: Annotated[
-        Path | None,
-        Parameter(help="Write a page for the browser to this file, such as report.html."),
-    ] = None,
-    loadings: Annotated[
-        Path | None,
-        Parameter(help="Write loadings and communalities with 95 % intervals to this CSV file."),
-    ] = None,
-    no_statistics: Annotated[
-        bool,
-        _flag(
-            "Save the fit without cross-products or rotated rows of the data, from which rows "
-            "may be guessed: measures of fit are lost, and intervals are rougher."
-        ),
-    ] = False,
-    method: Annotated[str, Parameter(help="The engine: variational or gibbs.")] = "variational",
-    columns: Annotated[
-        list[str] | None,
-        Parameter(
-            negative="",
-            help="Columns to analyse: names with commas between them, or numbers from 1 on, such "
-            "as 3-10. May be repeated. Left out: all columns of numbers.",
-        ),
-    ] = None,
-    exclude: Annotated[
-        list[str] | None,
-        Parameter(negative="", help="Columns to leave out, written in the same way."),
-    ] = None,
-    id: Annotated[str | None, Parameter(help="Column with names of rows: not analysed.")] = None,
-    missing: Missing = None,
-    header: Header = None,
-    decimal: Decimal = None,
-    standardize: Annotated[
-        bool,
-        Parameter(show_default=False, help="Scale each column to unit variance first (default)."),
-    ] = True,
-    factors: Annotated[
-        int | None,
-        _whole("Number of factors. Left out: found."),
-    ] = None,
-    max_factors: Annotated[
-        int | None,
-        _whole(
-            "Most factors that are looked for. Left out: 100, or fewer if the columns cannot "
-            "tell so many apart."
-        ),
-    ] = None,
-    max_time: Annotated[
-        float | None,
-        Parameter(
-            converter=_number,
-            help="Seconds for the search or the sampler, which then end with what they have. "
-            "Left out: no limit.",
-        ),
-    ] = None,
-    rotation: Annotated[
-        Axes | None,
-        Parameter(
-            help="Axes of the factors: uncorrelated (varimax, quartimax, equamax) or correlated "
-            "(promax, oblimin, quartimin, geomin). Left out: principal axes."
-        ),
-    ] = None,
-    seed: Annotated[
-        int,
-        _whole("Seed of the random numbers. A variational fit does not depend on it."),
-    ] = 0,
-    memory_limit: Annotated[
-        str | None,
-        Parameter(
-            help="Memory that may be taken, such as 4GB. The table is then read by blocks, as are "
-            "folders, and files that would not fit."
-        ),
-    ] = None,
-    json: Annotated[
-        bool,
-        _flag("Print the result as JSON, and all else to standard error."),
-    ] = False,
-    quiet: Annotated[
-        bool,
-        _flag(
-            "Print the first line of the summary alone; what was left out, and warnings, go "
-            "to standard error."
-        ),
-    ] = False,
+    options: Annotated[FitOptions, Parameter(name="*")] = NO_FIT_OPTIONS,
 ) -> None:
-    """Fit a factor model to a table, and show what was found.
+    """Fit a factor model to a table and print a summary.
 
     Leaves out text, dates, constants, row numbers and rows without any value, and says so.
     Missing values stay missing: nothing is filled in, and no other row is dropped.
 
     Example: cuspfa fit answers.csv --exclude age,sex -o answers.cusp
     """
-    from cuspfa.cli.commands.fit import Request
-    from cuspfa.cli.commands.fit import fit as run_fit
+    from cuspfa.cli.commands.fit import run_fit
 
-    run_fit(
-        Request(
-            data=None if data is None else str(data),
-            example=example,
-            output=output,
-            report=report,
-            method=method,
-            columns=columns or (),
-            exclude=exclude or (),
-            id_column=id,
-            standardize=standardize,
-            factors=factors,
-            max_factors=max_factors,
-            max_time=max_time,
-            rotation=rotation,
-            seed=seed,
-            as_json=json,
-            quiet=quiet,
-            how=_reading(header, decimal, missing),
-            statistics=not no_statistics,
-            loadings=loadings,
-            memory_limit=memory_limit,
-        )
-    )
+    run_fit(replace(options, data=None if data is None else str(data)))
 
 
 @app.command
 def scores(
-    fit: Fit,
-    data: NewRows,
+    fit: FitFile,
+    data: NewRowsFile,
     /,
     *,
     output: TableOut = None,
     id: KeptId = None,
-    missing: Missing = None,
-    header: Header = None,
-    decimal: Decimal = None,
+    read: HowToRead = NO_READING_OPTIONS,
 ) -> None:
     """Factor scores of the rows of a table, as CSV or Parquet.
 
@@ -268,33 +111,30 @@ def scores(
     """
     from cuspfa.cli.commands.scores import write_scores
 
-    how = _reading(header, decimal, missing)
-    write_scores(fit, str(data), output=output, id_column=id, how=how)
+    write_scores(fit, str(data), output=output, id_column=id, read=read)
 
 
 @app.command
 def impute(
-    fit: Fit,
-    data: NewRows,
+    fit: FitFile,
+    data: NewRowsFile,
     /,
     *,
     output: TableOut = None,
     draws: Annotated[
         int | None,
-        _whole(
-            "So many tables with drawn values, one below the other, for analyses that are "
-            "pooled by Rubin's rules. Left out: one table of expected values."
+        whole_option(
+            "Number of tables with drawn values, one below the other, for analyses that are "
+            "pooled by Rubin's rules. Default: one table of expected values."
         ),
     ] = None,
     std: Annotated[
         bool,
-        _flag("Add columns with the standard deviation of each value that was filled in."),
+        flag_option("Add columns with the standard deviation of each value that was filled in."),
     ] = False,
     id: KeptId = None,
-    seed: Annotated[int, _whole("Seed of the draws.")] = 0,
-    missing: Missing = None,
-    header: Header = None,
-    decimal: Decimal = None,
+    seed: Annotated[int, whole_option("Seed of the draws.")] = 0,
+    read: HowToRead = NO_READING_OPTIONS,
 ) -> None:
     """Fill in the missing values of a table by a saved fit, as CSV or Parquet.
 
@@ -302,15 +142,21 @@ def impute(
     """
     from cuspfa.cli.commands.impute import write_imputed
 
-    how = _reading(header, decimal, missing)
     write_imputed(
-        fit, str(data), output=output, id_column=id, draws=draws, std=std, seed=seed, how=how
+        fit,
+        str(data),
+        output=output,
+        id_column=id,
+        draws=draws,
+        std=std,
+        seed=seed,
+        read=read,
     )
 
 
 @app.command
-def info(fit: Fit, /) -> None:
-    """Show what a saved fit holds, with its summary.
+def info(fit: FitFile, /) -> None:
+    """Print what a saved fit contains, and its summary.
 
     Example: cuspfa info answers.cusp
     """
@@ -321,32 +167,65 @@ def info(fit: Fit, /) -> None:
 
 @app.command
 def report(
-    fit: Fit,
+    fit: FitFile,
     /,
     *,
-    output: Annotated[Path, _output("File to write, such as report.html.")],
+    output: Annotated[Path, output_option("File to write, such as report.html.")],
     title: Annotated[str | None, Parameter(help="Name of the page.")] = None,
     scores: Annotated[
         bool,
-        _flag("Include the factor scores of the rows, if they were saved with the fit."),
+        flag_option("Include the factor scores of the rows, if they were saved with the fit."),
     ] = False,
+    show: HowToShow = NO_SHOW_OPTIONS,
 ) -> None:
-    """Write one page on a saved fit, which any browser shows and which needs nothing else.
+    """Write an HTML report on a saved fit, one file for any browser.
 
     Example: cuspfa report answers.cusp -o report.html
     """
     from cuspfa.cli.commands.report import write
 
-    write(fit, output, title=title, scores=scores)
+    write(fit, output, title=title, scores=scores, show=show)
+
+
+@app.command
+def table(
+    fit: FitFile,
+    /,
+    *,
+    output: Annotated[Path, output_option("File to write: .docx, .tex, .md, .html or .xlsx.")],
+    suppress: Annotated[
+        float,
+        number_option("Leave out loadings that are smaller in absolute value, such as 0.3."),
+    ] = 0.0,
+    intervals: Annotated[
+        bool, flag_option("Write the 95 % intervals of loadings and communalities too.")
+    ] = False,
+    sort: Annotated[
+        bool,
+        Parameter(
+            show_default=False,
+            help="Group the variables by factor and sort them by loading (default).",
+        ),
+    ] = True,
+    show: HowToShow = NO_SHOW_OPTIONS,
+) -> None:
+    """Write tables for a paper: loadings, factors with alpha and omega, correlations and fit.
+
+    Example: cuspfa table answers.cusp --suppress 0.3 -o tables.docx
+    """
+    from cuspfa.cli.commands.table import write_table
+
+    write_table(fit, output, suppress=suppress, intervals=intervals, sort=sort, show=show)
 
 
 @app.command
 def plot(
-    fit: Fit,
-    kind: Annotated[Picture, Parameter(help="What to draw.")],
+    fit: FitFile,
+    kind: Annotated[Picture, choice_option("What to draw.")],
     /,
     *,
-    output: Annotated[Path, _output("File to write: .png, .svg or .pdf.")],
+    output: Annotated[Path, output_option("File to write: .png, .svg or .pdf.")],
+    show: HowToShow = NO_SHOW_OPTIONS,
 ) -> None:
     """Draw one picture of a saved fit.
 
@@ -354,7 +233,7 @@ def plot(
     """
     from cuspfa.cli.commands.plot import draw
 
-    draw(fit, kind, output)
+    draw(fit, kind, output, show)
 
 
 @app.command
@@ -362,7 +241,7 @@ def completion(
     shell: Annotated[Literal["bash", "zsh", "fish"], Parameter(help="Which shell.")],
     /,
 ) -> None:
-    """Print what makes a shell complete cuspfa's commands and options at the Tab key.
+    """Print a completion script for a shell: the Tab key completes commands and options.
 
     Example: cuspfa completion bash > ~/.local/share/bash-completion/completions/cuspfa
     """
@@ -379,7 +258,7 @@ def reproduce(
             help="Write the table to this file as JSON; - is standard output.",
         ),
     ] = None,
-    seed: Annotated[int, _whole("Seed of random starts and draws.")] = 0,
+    seed: Annotated[int, whole_option("Seed of random starts and draws.")] = 0,
     quick: Annotated[
         bool, Parameter(negative="", help="200 draws instead of 2000, for a first look.")
     ] = False,
@@ -387,58 +266,56 @@ def reproduce(
         bool,
         Parameter(
             negative="",
-            help="The simulations of Legramanti, Durante & Dunson (2020) instead: minutes.",
+            help="Run the simulations of Legramanti, Durante & Dunson (2020) instead, which "
+            "takes minutes.",
         ),
     ] = False,
 ) -> None:
-    """Print Table 1 of Legramanti (2020) with our figures beside the paper's.
+    """Print Table 1 of Legramanti (2020): figures of the paper and of cuspfa.
 
     Example: cuspfa reproduce --seed 1 --json table.json
     """
-    from cuspfa.cli.commands.reproduce import print_simulations, print_table
+    from cuspfa.cli.commands.reproduce import print_papers
 
-    if simulations:
-        print_simulations(seed=seed, quick=quick, json_path=json)
-        return
-    print_table(seed=seed, quick=quick, json_path=json)
+    print_papers(simulations=simulations, seed=seed, quick=quick, json_path=json)
 
 
-def run(arguments: list[str]) -> int:
+def run_program(arguments: list[str]) -> int:
     """Run the program; return its exit code."""
     from cuspfa.errors import CuspError
 
     debug = "--debug" in arguments
     arguments = [word for word in arguments if word != "--debug"]
     error_console = Terminal(stderr=True, soft_wrap=True)
-    # Where its cache cannot be written, matplotlib says so in lines of its own.
+    # matplotlib logs a warning if its cache cannot be written.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
-    _replace_what_cannot_be_written()
+    _replace_unknown_characters()
     try:
         code = _exit_code(arguments, error_console)
-        if sys.stdout is not None:  # it may have been closed by who called us
+        if sys.stdout is not None:  # the caller may have closed it
             sys.stdout.flush()
     except KeyboardInterrupt:
         error_console.print("Interrupted.")
         return 130
     except BrokenPipeError:
-        _give_up_output()
+        _give_upoutput_option()
         return 141
     except (CuspError, CycloptsError, OSError) as error:
         if debug:
             traceback.print_exc()
         said = _one_line(error)
         if isinstance(error, OSError) and error.errno == ENOSPC and error.filename is None:
-            said = f"standard output: {said}"  # files are named where they are written
+            said = f"standard output: {said}"  # errors of other files name them
         if isinstance(error, CycloptsError):
-            from cuspfa.cli.usage_errors import in_our_words
+            from cuspfa.cli.usage_errors import usage_text
 
-            said = in_our_words(error, app, arguments)
+            said = usage_text(error, app, arguments)
         error_console.print("cuspfa:", said, markup=False)
         try:
             if sys.stdout is not None:
                 sys.stdout.flush()
         except OSError:  # a full disk
-            _give_up_output()
+            _give_upoutput_option()
         return 2
     except Exception as error:
         if debug:
@@ -453,7 +330,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _exit_code(arguments: list[str], error_console: Terminal) -> int:
-    """Of a run that ended as it should: cyclopts exits by itself, or not, by its version."""
+    """The exit code of a run without an error. Some versions of cyclopts exit, others return."""
     try:
         app(arguments, exit_on_error=False, print_error=False, error_console=error_console)
     except SystemExit as stop:
@@ -461,13 +338,13 @@ def _exit_code(arguments: list[str], error_console: Terminal) -> int:
     return 0
 
 
-def _give_up_output() -> None:
-    """The interpreter flushes once more as it ends; let it do so into nothing."""
+def _give_upoutput_option() -> None:
+    """Send standard output to the null device: the interpreter flushes it once more at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _replace_what_cannot_be_written() -> None:
-    """A terminal that lacks a letter of some column's name shows a question mark."""
+def _replace_unknown_characters() -> None:
+    """Write a question mark for each character that the encoding of the output lacks."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from cuspfa.cli.commands.scores import TABS, TEXTS, separator_of
-from cuspfa.cli.outputs import check_file, check_not_the_input, write_text
+from cuspfa.cli.outputs import check_file, write_text
+from cuspfa.cli.written_tables import TABS, TEXTS
 from cuspfa.data.tables.column_names import not_a_formula
 from cuspfa.errors import InputError
 from cuspfa.posterior.base import Posterior
@@ -18,8 +18,7 @@ from cuspfa.posterior.draws import Draws
 
 def check_loadings(path: Path, data: str) -> None:
     """Refuse a file that cannot be written, is read, or has the suffix of another format."""
-    check_file("--loadings", path)
-    check_not_the_input("--loadings", path, data)
+    check_file("--loadings", path, data)
     if path.suffix.lower() not in TABS + TEXTS:
         raise InputError(
             f"--loadings: the table is written as CSV or TSV, not as {path.suffix!r}. Choose a "
@@ -28,18 +27,24 @@ def check_loadings(path: Path, data: str) -> None:
 
 
 def write_loadings(path: Path, posterior: Posterior, draws: Draws) -> None:
-    """Write one row a variable: loadings and communality, each with its interval."""
+    """Write one row for each variable: loadings and communality, each with its interval."""
     table = posterior.align(draws=draws).table()
     common = np.median(draws.communality, axis=0)
     ends = posterior.interval("communality", draws=draws)
     loadings = posterior.rotated_solution.loadings
     stream = io.StringIO()
-    writer = csv.writer(stream, delimiter=separator_of(path), lineterminator="\n")
-    what = [*(f"factor{h}" for h in range(1, loadings.shape[1] + 1)), "communality"]
+    writer = csv.writer(
+        stream, delimiter="\t" if path.suffix.lower() in TABS else ",", lineterminator="\n"
+    )
+    what = [*posterior.presentation.heads(loadings.shape[1], "factor{}"), "communality"]
+    labels = posterior.column_labels
+    worded = ["label"] if any(labels) else []
     ends_of = ("", "_lower", "_upper")
-    writer.writerow(["variable", *(f"{one}{end}" for one in what for end in ends_of)])
+    heads = [not_a_formula(f"{one}{end}") for one in what for end in ends_of]
+    writer.writerow(["variable", *worded, *heads])
     for j, name in enumerate(posterior.column_names):
         cells = np.column_stack([loadings[j], table.lower[j], table.upper[j]]).ravel().tolist()
         cells += [common[j], ends.lower[j], ends.upper[j]]
-        writer.writerow([not_a_formula(name), *(f"{value:.6f}" for value in cells)])
+        words = [not_a_formula(one) for one in (name, *([labels[j]] if worded else []))]
+        writer.writerow([*words, *(f"{value:.6f}" for value in cells)])
     write_text(path, stream.getvalue())

@@ -14,21 +14,22 @@ from typing import Any, NamedTuple
 
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from cuspfa._utils.fit_warning_text import MUCH, rounded
+from cuspfa._utils.fit_warning import MUCH
+from cuspfa._utils.fit_warning_text import rounded
 from cuspfa.cli.console import Terminal
-from cuspfa.data.out_of_core.stream import Progress as Read
+from cuspfa.data.out_of_core.stream import ReadingProgress
 from cuspfa.inference.gibbs.chain import GibbsProgress
-from cuspfa.inference.variational.progress import Progress as At
+from cuspfa.inference.variational.progress import VariationalProgress
 from cuspfa.inference.variational.search_settings import SearchSettings
 
 FIRST = 10.0
-"""Seconds before the first line in a log; most fits are done by then."""
+"""Seconds before the first line in a log; most fits have ended by then."""
 LEAST_WAIT = 0.5
-"""Seconds between two looks whether a line is due."""
+"""Seconds between two checks whether a line is due."""
 HINT = (
     f"The bound still rises above {SearchSettings.large} factors: there may be no small number of "
-    "them. --max-factors and --max-time limit the search; logarithms of counts, differences of "
-    "series that wander, or fewer columns may need fewer."
+    "them. --max-factors and --max-time limit the search. Logarithms of counts, differences of "
+    "random walks, or fewer columns may need fewer factors."
 )
 
 
@@ -37,7 +38,7 @@ class Bar(NamedTuple):
 
     on_iteration: Callable[[Any], None] | None
     """For an engine; None with --quiet."""
-    on_rows: Callable[[Read], None]
+    on_rows: Callable[[ReadingProgress], None]
     """For a stream."""
     say: Callable[[str], None]
     """For other stages of the work."""
@@ -50,7 +51,7 @@ def progress(quiet: bool = False) -> Iterator[Bar]:
     if quiet:
         yield Bar(None, lambda _: None, lambda _: None)
     elif not console.is_terminal:
-        with _now_and_then(console) as show_line:
+        with _log_lines(console) as show_line:
             yield _bar(console, show_line)
     else:
         with Progress(
@@ -69,10 +70,10 @@ def progress(quiet: bool = False) -> Iterator[Bar]:
 
 
 @contextmanager
-def _now_and_then(console: Terminal) -> Iterator[Callable[[Callable[[], str]], None]]:
-    """Print the latest text with the seconds so far whenever a line is due.
+def _log_lines(console: Terminal) -> Iterator[Callable[[Callable[[], str]], None]]:
+    """Print the latest text, with the seconds so far, whenever a line is due.
 
-    A thread looks too, so that a long stage without news is in the log.
+    A thread checks this too, so that a long stage without iterations is in the log.
     """
     began, due = time.monotonic(), FIRST
     latest: Callable[[], str] | None = None
@@ -107,24 +108,24 @@ def _now_and_then(console: Terminal) -> Iterator[Callable[[Callable[[], str]], N
 def _bar(console: Terminal, show: Callable[[Callable[[], str]], None]) -> Bar:
     hinted = False
 
-    def on_iteration(at: At | GibbsProgress) -> None:
+    def on_iteration(at: VariationalProgress | GibbsProgress) -> None:
         nonlocal hinted
-        show(lambda: in_words(at))
-        if not hinted and isinstance(at, At) and _climbs(at):
+        show(lambda: iteration_text(at))
+        if not hinted and isinstance(at, VariationalProgress) and _bound_rises(at):
             hinted = True
             console.print(textwrap.fill(HINT, min(console.width, 80)), markup=False)
 
     return Bar(
-        on_iteration, lambda at: show(lambda: rows_read(at)), lambda text: show(lambda: text)
+        on_iteration, lambda at: show(lambda: rows_text(at)), lambda text: show(lambda: text)
     )
 
 
-def _climbs(at: At) -> bool:
+def _bound_rises(at: VariationalProgress) -> bool:
     return at.seconds >= FIRST and at.n_factors > SearchSettings.large and at.rise > MUCH
 
 
-def in_words(at: At | GibbsProgress) -> str:
-    """Progress of an engine, in less than 70 letters."""
+def iteration_text(at: VariationalProgress | GibbsProgress) -> str:
+    """Progress of an engine, in less than 70 characters."""
     if isinstance(at, GibbsProgress):
         return (
             f"chains {at.chains[0] + 1} to {at.chains[1]}: sweep {at.sweep} of {at.n_sweeps}, "
@@ -139,7 +140,7 @@ def in_words(at: At | GibbsProgress) -> str:
     return text
 
 
-def rows_read(at: Read) -> str:
+def rows_text(at: ReadingProgress) -> str:
     """Progress of reading."""
     of = "" if at.n_rows is None else f" of {at.n_rows:,}"
     left = "" if at.seconds_left is None else f", {at.seconds_left:.0f} s left"

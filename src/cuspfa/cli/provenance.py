@@ -1,88 +1,68 @@
-"""Where a fit of the program came from, and the command that makes it again."""
+"""Provenance of a fit of the program: the data, and the command that repeats it."""
 
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from typing import Any, Literal, get_type_hints
 
-from cuspfa.cli.reading import as_option
-from cuspfa.data.tables.dialect import Reading
+from cuspfa.cli.options import FitOptions, ReadingOptions, ShowOptions
+from cuspfa.data.provenance import DataProvenance, table_provenance
+from cuspfa.data.tables.read_options import ReadOptions
 from cuspfa.data.tables.read_table import Table
-from cuspfa.posterior.provenance import DataProvenance, DroppedColumn, ReadOptions
 
-if TYPE_CHECKING:
-    from cuspfa.cli.commands.fit import Request
+NOT_REPEATED = ("data", "as_json", "quiet")
+"""Fields of the command line that its provenance does not repeat as options."""
 
 
-def data_provenance(
-    request: Request, table: Table, *, by_blocks: bool, counted: bool
-) -> DataProvenance:
-    """What was read and dropped; `counted` if missing values are known before the fit."""
+def data_provenance(options: FitOptions, table: Table) -> DataProvenance:
+    """What was read and dropped. Missing values of rows on disk are counted by the fit."""
+    how = options.read.reading()
     form: Literal["file", "example", "stream"] = "file"
-    if request.data in (None, "-"):
-        form = "example" if request.data is None else "stream"
-    return DataProvenance(
-        source=table.source if form != "file" else str(request.data),
-        form=form,
-        kind=table.kind,
-        n_rows=table.n_rows_read,
-        n_columns=table.n_columns_read,
-        n_missing=table.n_missing_read if counted else None,
-        by_blocks=by_blocks,
-        names=tuple(table.names),
-        options=ReadOptions(
-            columns=tuple(request.columns),
-            exclude=tuple(request.exclude),
-            id_column=request.id_column,
-            missing=tuple(map(str, request.how.missing)),
-            header=request.how.header,
-            decimal=request.how.decimal,
-            memory_limit=request.memory_limit,
-        ),
-        notes=tuple(note.told(as_option) for note in table.notes),
-        dropped=tuple(DroppedColumn(one.name, one.told(as_option)) for one in table.dropped),
-        excluded=tuple(table.excluded),
-        n_empty_rows=table.n_empty,
+    if options.data in (None, "-"):
+        form = "example" if options.data is None else "stream"
+    told = ReadOptions(
+        columns=tuple(options.columns or ()),
+        exclude=tuple(options.exclude or ()),
+        id_column=options.id_column,
+        missing=tuple(map(str, how.missing)),
+        header=how.header,
+        decimal=how.decimal,
+        memory_limit=options.memory_limit,
+        sheet=options.read.sheet,
+        order=how.order,
+        n=options.n,
+        means=options.means,
+        sds=options.sds,
     )
+    source = table.source if form != "file" else str(options.data)
+    return replace(table_provenance(table), source=source, form=form, options=told)
 
 
-def command_of(request: Request) -> str:
-    """The command line, without what is the default anyhow."""
-    words = ["cuspfa", "fit"]
-    if request.data is not None:
-        words.append(request.data)
-    if request.example is not None:
-        words += ["--example", request.example]
-    for name, values in (("--columns", request.columns), ("--exclude", request.exclude)):
-        for value in values:
-            words += [name, value]
-    options = (
-        ("--id", request.id_column),
-        ("--factors", request.factors),
-        ("--max-factors", request.max_factors),
-        ("--max-time", request.max_time),
-        ("--rotation", request.rotation),
-        ("--seed", request.seed or None),
-        ("-o", request.output),
-        ("--loadings", request.loadings),
-        ("--report", request.report),
-        ("--memory-limit", request.memory_limit),
-    )
-    words += ["--method", request.method] if request.method != "variational" else []
-    words += [] if request.standardize else ["--no-standardize"]
-    words += [] if request.statistics else ["--no-statistics"]
-    words += _reading_options(request.how)
-    for name, given in options:
-        words += [] if given is None else [name, str(given)]
-    return shlex.join(words)
+def command_of(options: FitOptions) -> str:
+    """The command line, without options that have their defaults or say what is shown."""
+    words = ["cuspfa", "fit"] if options.data is None else ["cuspfa", "fit", options.data]
+    return shlex.join([*words, *_given(options)])
 
 
-def _reading_options(how: Reading) -> list[str]:
-    words = []
-    if how.header is not None:
-        words.append("--header" if how.header else "--no-header")
-    if how.decimal is not None:
-        words += ["--decimal", {".": "point", ",": "comma"}[how.decimal]]
-    if how.missing:
-        words.append(f"--missing={','.join(map(str, how.missing))}")  # it may begin with a minus
-    return words
+def _given(options: FitOptions | ReadingOptions | ShowOptions) -> Iterator[str]:
+    """Options with another value than the default, and their values."""
+    annotated = get_type_hints(type(options), include_extras=True)
+    for one in fields(options):
+        value = getattr(options, one.name)
+        if isinstance(value, (ReadingOptions, ShowOptions)):
+            yield from _given(value)
+        elif value != one.default and one.name not in NOT_REPEATED:
+            names = annotated[one.name].__metadata__[0].name
+            shortest = min(names or [f"--{one.name.replace('_', '-')}"], key=len)
+            yield from _option_words(shortest, value)
+
+
+def _option_words(name: str, value: Any) -> list[str]:
+    if isinstance(value, bool):
+        return [name if value else name.replace("--", "--no-", 1)]
+    if name == "--missing":
+        return [f"{name}={','.join(value)}"]  # codes may begin with a minus
+    values = value if isinstance(value, list) else [value]
+    return [word for each in values for word in (name, str(each))]

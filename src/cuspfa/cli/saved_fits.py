@@ -1,11 +1,13 @@
-"""Saved fits in."""
+"""Reading saved fits, and how they are shown."""
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cuspfa.data.tables.reader import no_such_file
+from cuspfa.cli.options import ShowOptions
+from cuspfa.data.tables.source_bytes import no_such_file
 from cuspfa.errors import InputError
 
 if TYPE_CHECKING:
@@ -13,8 +15,8 @@ if TYPE_CHECKING:
 
 
 def load_fit(path: Path) -> Posterior:
-    """The posterior in a file."""
-    from cuspfa.posterior.files import load
+    """The posterior in a file, or an error that says what to do."""
+    from cuspfa.estimator.load import load
 
     if path.is_dir():
         raise InputError(f"{str(path)!r} is a directory. Give a fit, as cuspfa fit -o writes it.")
@@ -24,3 +26,38 @@ def load_fit(path: Path) -> Posterior:
         raise no_such_file(path) from None
     except PermissionError:
         raise InputError(f"no permission to read {str(path)!r}.") from None
+
+
+def given_names(show: ShowOptions) -> list[str] | None:
+    """The names of --names; a name with a comma is in double quotes."""
+    return None if show.names is None else _words("--names", show.names)
+
+
+def shown_as(posterior: Posterior, show: ShowOptions) -> Posterior:
+    """The posterior with the names, signs and wording of the command line."""
+    names = given_names(show)
+    if names is not None:
+        try:
+            posterior = posterior.with_factor_names(names)
+        except InputError as error:
+            raise InputError(f"--names: {error}") from None
+    if show.reverse:
+        factors = [word for text in show.reverse for word in _words("--reverse", text)]
+        try:
+            posterior = posterior.with_reversed_factors(factors)
+        except InputError as error:
+            raise InputError(f"--reverse: {error}") from None
+    if show.wording is not None:
+        posterior = posterior.with_wording(str(show.wording))
+    return posterior
+
+
+def _words(option: str, text: str) -> list[str]:
+    try:
+        row = next(csv.reader([text], skipinitialspace=True, strict=True), [])
+    except csv.Error:
+        raise InputError(f"{option}: the quotes in {text!r} do not match.") from None
+    found = [word.strip() for word in row]
+    if not all(found) or not found:
+        raise InputError(f"{option} must be words with commas between them. Got {text!r} instead.")
+    return found

@@ -11,28 +11,34 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from cuspfa._typing import Array, Indices
+from cuspfa._utils.spelling import as_option
+from cuspfa._utils.wording import counted, listed
 from cuspfa.cli.console import Terminal
-from cuspfa.cli.reading import as_option
-from cuspfa.data.tables.cells import clean
+from cuspfa.data.tables.cells import clean, quoted
 from cuspfa.data.tables.notes import Note
 from cuspfa.data.tables.read_table import Table
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.draws import Draws
 from cuspfa.posterior.fit_info import FitInfo
-from cuspfa.reporting.labels import short, short_names
+from cuspfa.reporting.labels import axes_name, short_names, shortened
 from cuspfa.reporting.summary import Summary
 
-WIDTH, NARROW = 80, 40
-"""Columns of a page, and the fewest that sentences are wrapped to in a narrow terminal."""
-SMALL = 0.3
+PAGE_WIDTH, NARROWEST = 80, 40
+"""Width of the text in columns, and the least width to which sentences are wrapped."""
+DIMMED_BELOW = 0.3
 """Loadings below this are dimmed in a terminal."""
-MOST_FACTORS, SHOWN_FACTORS = 7, 6
-"""Factors up to which all are shown, and how many of more."""
-MOST_VARIABLES = 60
+ALL_FACTORS, SHOWN_FACTORS = 7, 6
+"""The largest number of factors of which all are shown, and how many are shown of more."""
+SHOWN_VARIABLES = 60
 """With more variables, those with the largest loadings are shown."""
-MOST_LEFT_OUT = 20
+SHOWN_LEFT_OUT, SHOWN_EXCLUDED = 20, 12
+"""Columns that are named of those that were left out, and left out as asked."""
+SHOWN_LABELS, LONGEST_LABEL = 4, 60
+"""Labels of columns that are shown of those in the file, and characters of each."""
+NARROWEST_WORDING = 14
+"""Columns beside the name of a variable that its wording needs to be shown."""
 NO_SIGN = "°"
-"""Printed after a loading whose interval holds zero."""
+"""Printed after a loading whose interval contains zero."""
 
 
 class Page:
@@ -44,23 +50,27 @@ class Page:
     def line(self, text: str | Text = "") -> None:
         """Print one line, cut to the width of a page."""
         shown = Text(text) if isinstance(text, str) else text
-        if cell_len(shown.plain) > WIDTH:
-            shown = Text(_fit(shown.plain, WIDTH))
+        if cell_len(shown.plain) > PAGE_WIDTH:
+            shown = Text(_padded(shown.plain, PAGE_WIDTH))
         self.console.print(shown, soft_wrap=True, markup=False)
+
+    def command(self, text: str) -> None:
+        """Print a command to copy, whole in one line of any length."""
+        self.console.print(Text(f"  {clean(text)}"), soft_wrap=True, markup=False)
 
     def paragraph(self, text: str, *, indent: int = 2, style: str = "") -> None:
         """Print sentences, wrapped into lines."""
-        for line in wrapped(text, indent, max(min(WIDTH, self.console.width), NARROW)):
+        for line in wrapped(text, indent, max(min(PAGE_WIDTH, self.console.width), NARROWEST)):
             self.line(Text(line, style=style))
 
 
-def wrapped(text: str, indent: int = 2, width: int = WIDTH) -> list[str]:
+def wrapped(text: str, indent: int = 2, width: int = PAGE_WIDTH) -> list[str]:
     """Wrap a text into lines; half as many characters a line if some are twice as wide."""
     room = width if cell_len(text) == len(text) else width // 2
     return textwrap.wrap(text, room, subsequent_indent=" " * indent, break_on_hyphens=False)
 
 
-def _fit(text: str, width: int) -> str:
+def _padded(text: str, width: int) -> str:
     """Cut or pad a text to a width; … marks a cut."""
     if cell_len(text) <= width:
         return set_cell_size(text, width)
@@ -71,12 +81,16 @@ def _fit(text: str, width: int) -> str:
 
 
 def show_reading(page: Page, table: Table) -> None:
-    """Print rows, columns, missing values, and what was assumed in reading."""
-    size = f"{count(table.n_rows_read, 'row')}, {count(table.n_columns_read, 'column')}"
+    """Print the numbers of rows, columns and missing values, and what the reader assumed."""
+    size = f"{counted(table.n_rows_read, 'row')}, {counted(table.n_columns_read, 'column')}"
     missing = table.n_missing_read or "none"
     page.paragraph(f"Read {clean(table.source)} ({table.kind}): {size}, {missing} missing.")
     for note in table.notes:
         page.paragraph(f"  {note.told(as_option)}", indent=4)
+    labelled = [one for one in table.labels if one.label]
+    if labelled:
+        names = [f"{one.name} {quoted(one.label, LONGEST_LABEL)}" for one in labelled]
+        page.paragraph(f"  Labels: {listed(names, SHOWN_LABELS)}.", indent=4)
 
 
 def show_doubts(page: Page, notes: Sequence[Note]) -> None:
@@ -90,29 +104,29 @@ def show_left_out(page: Page, table: Table) -> None:
     """Print columns that were left out, with the reason, and rows without a value."""
     if table.dropped:
         number = len(table.dropped)
-        page.line(Text(f"Left out {count(number, 'column')}:", style="bold yellow"))
-        shown = table.dropped[:MOST_LEFT_OUT]
+        page.line(Text(f"Left out {counted(number, 'column')}:", style="bold yellow"))
+        shown = table.dropped[:SHOWN_LEFT_OUT]
         width = min(24, max(cell_len(one.name) for one in shown))
         for one in shown:
             told = one.told(as_option) + one.example
-            lines = textwrap.wrap(told, max(WIDTH - width - 4, 20), break_on_hyphens=False)
-            page.line(f"  {_fit(short(one.name, width), width)}  {lines[0]}")
+            lines = textwrap.wrap(told, max(PAGE_WIDTH - width - 4, 20), break_on_hyphens=False)
+            page.line(f"  {_padded(shortened(one.name, width), width)}  {lines[0]}")
             for line in lines[1:]:
                 page.line(f"  {'':{width}}  {line}")
         if number > len(shown):
             page.line(f"  and {number - len(shown)} more (--json names them all)")
-    if table.n_empty:
-        page.paragraph(f"Left out {rows_without_values(table)}.")
+    show_empty_rows(page, table)
     if table.excluded:
-        page.paragraph(f"Left out as asked: {_listed(table.excluded)}.")
+        page.paragraph(f"Left out as asked: {listed(table.excluded, SHOWN_EXCLUDED)}.")
 
 
-def rows_without_values(table: Table) -> str:
-    """How many rows were left out, and how many are analysed."""
-    return (
-        f"{count(table.n_empty, 'row')} without any value in the columns analysed: "
-        f"{count(table.n_rows, 'row')} are analysed"
-    )
+def show_empty_rows(page: Page, table: Table) -> None:
+    """Print how many rows have no value and are left out, if there are any."""
+    if table.n_empty:
+        page.paragraph(
+            f"Left out {counted(table.n_empty, 'row')} without any value in the columns analysed: "
+            f"{counted(table.n_rows, 'row')} are analysed."
+        )
 
 
 def show_missing(page: Page, table: Table) -> None:
@@ -120,31 +134,23 @@ def show_missing(page: Page, table: Table) -> None:
     if table.n_missing:
         most = sorted(table.n_missing.items(), key=lambda item: -item[1])[:3]
         page.paragraph(
-            f"{count(sum(table.n_missing.values()), 'missing value')} in {table.n_incomplete} of "
-            f"{table.n_rows} rows: taken as missing at random, nothing is filled in or "
+            f"{counted(sum(table.n_missing.values()), 'missing value')} in {table.n_incomplete} of "
+            f"{counted(table.n_rows, 'row')}: taken as missing at random, nothing is filled in or "
             f"dropped. Most: {', '.join(f'{name} {number}' for name, number in most)}."
         )
-
-
-def count(number: int, noun: str) -> str:
-    """A number with its noun: no rows, 1 row, 2 rows."""
-    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
-
-
-def _listed(names: Sequence[str], most: int = 12) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
 
 
 # --- what was found ---
 
 
 def show_summary(page: Page, summary: Summary) -> None:
-    """Print the summary, its first line in bold."""
-    head, *rest = str(summary).splitlines()
-    page.line(Text(head, style="bold"))
-    for line in rest:
-        page.line(line)
+    """Print the summary, its headline in bold."""
+    bold, step = len(summary.headline_lines), summary.next_step
+    for number, line in enumerate(str(summary).splitlines()):
+        if step is not None and line.strip() == step.command:
+            page.command(step.command)
+        else:
+            page.line(Text(line, style="bold" if number < bold else ""))
 
 
 class Order(NamedTuple):
@@ -155,10 +161,10 @@ class Order(NamedTuple):
     """Is every variable among them?"""
 
 
-def sort_variables(loadings: Array, most: int = MOST_VARIABLES) -> Order:
-    """By the factor on which they load most, the largest loading first.
+def sort_variables(loadings: Array, most: int = SHOWN_VARIABLES) -> Order:
+    """Variables by the factor on which they load most, the largest loading first.
 
-    If there are too many, as many of each factor as have room, the largest.
+    Of more than `most`, about as many for each factor, those with the largest loadings.
     """
     size = np.abs(loadings)
     home, largest = np.argmax(size, axis=1), np.max(size, axis=1)
@@ -180,32 +186,38 @@ def show_loadings(page: Page, posterior: Posterior, draws: Draws) -> None:
     if not k:
         page.line("No factors, hence no loadings.")
         return
-    shown = loadings[:, : k if k <= MOST_FACTORS else SHOWN_FACTORS]
+    shown = loadings[:, : k if k <= ALL_FACTORS else SHOWN_FACTORS]
     order = sort_variables(shown)
     names = [clean(name) for name in posterior.column_names]
+    texts = [clean(text) for text in posterior.column_labels]
     common = np.median(draws.communality, axis=0)  # as --json has it
     lower, upper = posterior.interval("communality", draws=draws)
     tail = 21
-    room = WIDTH - 7 * shown.shape[1] - tail
+    room = PAGE_WIDTH - 7 * shown.shape[1] - tail
     width = min(room, max(8, *(cell_len(names[j]) for j in order.rows)))
     labels = short_names(names, width)
+    if any(texts) and room - width >= NARROWEST_WORDING:
+        labels = _worded(labels, texts, max(cell_len(labels[j]) for j in order.rows))
+        width = min(room, max(cell_len(labels[j]) for j in order.rows))
     table = posterior.align(draws=draws).table(columns=order.rows)
     unsure = (table.lower <= 0) & (table.upper >= 0)
-    axes = "principal axes" if rotation is None else rotation.method
-    page.line(f"Loadings ({axes}, correlation scale) and communalities (h²):")
+    page.line(f"Loadings ({axes_name(rotation)}, correlation scale) and communalities (h²):")
+    if given := posterior.presentation.factor_names:
+        factors = ", ".join(f"{h} {name}" for h, name in enumerate(given, 1))
+        page.paragraph(f"Factors: {factors}.")
     numbers = "".join(f"{h:6d} " for h in range(1, shown.shape[1] + 1))
     page.line(f"{'':{width}}{numbers}    h²  95 % interval")
     for place, j in enumerate(order.rows):
-        row = Text(_fit(labels[j], width))
+        row = Text(_padded(labels[j], width))
         for h, value in enumerate(shown[j]):
-            # −0.004 is no more negative than it is anything else.
+            # Not -0.00.
             rounded = value + 0.0 if abs(value) >= 0.005 else 0.0
-            row.append(f"{rounded:6.2f}", _style(value))
+            row.append(f"{rounded:6.2f}", "dim" if abs(value) < DIMMED_BELOW else "")
             row.append(NO_SIGN if unsure[place, h] else " ")
         row.append(f"  {common[j]:4.2f}    {lower[j]:4.2f} – {upper[j]:4.2f}")
         page.line(row)
     if np.any(unsure[:, : shown.shape[1]]):
-        page.line(f"{NO_SIGN} The 95 % interval of the loading holds 0.")
+        page.line(f"{NO_SIGN} The 95 % interval of the loading contains 0.")
     for line in _not_shown(loadings, shown, order):
         page.line(line)
     if rotation is not None and rotation.is_oblique and k > 1:
@@ -213,15 +225,17 @@ def show_loadings(page: Page, posterior: Posterior, draws: Draws) -> None:
         _show_correlations(page, posterior.rotated_solution.correlations[: shown.shape[1]])
 
 
+def _worded(labels: list[str], texts: list[str], width: int) -> list[str]:
+    """Names, and behind them in a column of their own the wording of the variables."""
+    pairs = zip(labels, texts, strict=True)
+    return [f"{_padded(name, width)}  {text}" if text else name for name, text in pairs]
+
+
 def _show_correlations(page: Page, correlations: Array) -> None:
     page.line("Correlations of the factors:")
     page.line("   " + "".join(f"{h:6d}" for h in range(1, len(correlations) + 1)))
     for h, row in enumerate(correlations, 1):
         page.line(f"{h:3d}" + "".join(f"{value:6.2f}" for value in row[:h]))
-
-
-def _style(value: float) -> str:
-    return "dim" if abs(value) < SMALL else ""
 
 
 def _not_shown(loadings: Array, shown: Array, order: Order) -> Iterator[str]:
@@ -236,25 +250,24 @@ def show_fit_info(page: Page, fit_info: FitInfo | None) -> None:
     """Print the weights of the numbers of factors, and convergence."""
     if fit_info is None:
         return
-    scored = sorted(
-        (one for one in fit_info.search if one.weight >= 0.005), key=lambda e: -e.weight
+    scored = sorted(fit_info.search, key=lambda one: -one.weight)
+    words = ", ".join(
+        f"{one.weight:.2f} for {one.n_factors}" for one in scored[:5] if one.weight >= 0.005
     )
     if fit_info.method == "gibbs":
-        words = ", ".join(f"{one.weight:.2f} for {one.n_factors}" for one in scored[:5])
         page.paragraph(f"Probabilities of the number of factors: {words}.")
         page.paragraph(
             f"{fit_info.n_iter} sweeps; {fit_info.status}.",
             style="" if fit_info.converged else "bold red",
         )
         return
-    if len(fit_info.search) > 1 and scored:
-        words = ", ".join(f"{one.weight:.2f} for {one.n_factors}" for one in scored[:5])
+    if len(fit_info.search) > 1 and words:
         tried = [one.n_factors for one in fit_info.search]
         page.paragraph(
             f"Tried {min(tried)} to {max(tried)} factors; weights of evidence (not probabilities): "
             f"{words}."
         )
-    iterations = f"{fit_info.n_iter} iterations"
+    iterations = counted(fit_info.n_iter, "iteration")
     if (total := sum(one.n_iter for one in fit_info.search)) > fit_info.n_iter:
         iterations = f"{total} iterations, {fit_info.n_iter} of them in the last run"
     bound = f"bound {fit_info.lower_bound:.2f}"
@@ -267,6 +280,6 @@ def show_fit_info(page: Page, fit_info: FitInfo | None) -> None:
 
 
 def show_warnings(page: Page, messages: Sequence[str]) -> None:
-    """Each with what to do."""
+    """Print warnings, each of which says what to do."""
     for message in messages:
         page.paragraph(f"Warning: {clean(message)}", style="yellow")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 from collections.abc import Sequence
+from pathlib import Path
 
 from cyclopts import (
     App,
@@ -15,12 +17,18 @@ from cyclopts import (
     UnusedCliTokensError,
 )
 
+TABLE_SUFFIXES = (
+    *(".csv", ".tsv", ".txt", ".dat", ".gz", ".zip", ".parquet", ".feather", ".arrow"),
+    *(".xlsx", ".xls", ".ods", ".sav", ".zsav", ".dta", ".rds", ".npy"),
+)
+"""Suffixes of words that are taken for tables."""
 
-def in_our_words(error: CycloptsError, app: App, words: Sequence[str]) -> str:
+
+def usage_text(error: CycloptsError, app: App, words: Sequence[str]) -> str:
     """The message for an error: what is wrong, and what to do."""
     chain = error.command_chain or ()
     command = " ".join(("cuspfa", *chain))
-    known = [name for name in _options(app, chain) if name.startswith("-")]
+    known = [name for name in _option_names(app, chain) if name.startswith("-")]
     strange = next((word for word in words if _unknown(word, known)), None)
     if strange is not None and isinstance(error, UnknownOptionError | UnusedCliTokensError):
         name = _name(strange)
@@ -28,16 +36,18 @@ def in_our_words(error: CycloptsError, app: App, words: Sequence[str]) -> str:
     if isinstance(error, UnusedCliTokensError):
         extra = (error.unused_tokens or [""])[0]
         return (
-            f"{extra!r} is one word too many. A name with spaces goes into quotes. See {command} "
+            f"{extra!r} is one word too many. A name with spaces needs quotes. See {command} "
             "--help."
         )
     if isinstance(error, MissingArgumentError) and error.argument is not None:
         if error.keyword is not None:
-            return f"{error.keyword} needs a value behind it. See {command} --help."
+            return f"{error.keyword} needs a value. See {command} --help."
         return f"{error.argument.names[-1]} is missing. See {command} --help."
     if isinstance(error, UnknownCommandError):
         tried = (error.unused_tokens or [""])[0]
         commands = [name for name in app if not name.startswith("-")]
+        if Path(tried).suffix.lower() in TABLE_SUFFIXES or Path(tried).exists():
+            return f"to fit a model to a table: {shlex.join(['cuspfa', 'fit', *words])}"
         near = _near(tried, commands)
         return f"there is no command {tried!r}.{near or ' There are ' + ', '.join(commands) + '.'}"
     if isinstance(error, RepeatArgumentError):
@@ -45,13 +55,14 @@ def in_our_words(error: CycloptsError, app: App, words: Sequence[str]) -> str:
     return " ".join(str(error).split())
 
 
-def _options(app: App, chain: Sequence[str]) -> list[str]:
+def _option_names(app: App, chain: Sequence[str]) -> list[str]:
     for name in chain:
         app = app[name]
     found = ["--help", "-h", "--version"]
     if chain:
-        found += [name for one in app.assemble_argument_collection() for name in one.names]
-        found += [name for one in app.assemble_argument_collection() for name in one.negatives]
+        for one in app.assemble_argument_collection():
+            if one.parameter.parse is not False:
+                found += [*one.names, *one.negatives]
     return found
 
 

@@ -1,8 +1,8 @@
-"""From a checked table or moments to a ready source: the layout is chosen by shape."""
+"""From a checked table or moments to a source; the shape decides on the layout."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -14,14 +14,17 @@ from cuspfa.data.moments import Moments
 from cuspfa.data.protocols import CompleteMatrix, CompleteSource, DataSource
 from cuspfa.errors import DataError
 
+if TYPE_CHECKING:
+    from cuspfa.data.provenance import DataProvenance
+
 SMALL_GRAM = 1500
-"""Columns up to which a dense p×p matrix is small whatever the data are: 18 MB."""
-WORTH = 4
-"""A dense p×p matrix may hold so many times the numbers that the sparse rows do."""
+"""Columns up to which a dense p×p matrix is always small: 18 MB."""
+GRAM_TO_NONZEROS = 4
+"""Largest ratio of the size of a dense p×p matrix to the non-zeros of sparse rows."""
 
 
 class Prepared(NamedTuple):
-    """A source, and how its units relate to the user's: value = center + scale × engine's."""
+    """A source, and its units: user's value = center + scale × value in the source."""
 
     source: DataSource
     center: Array
@@ -30,11 +33,13 @@ class Prepared(NamedTuple):
     names: list[str] | None = None
     """Column names, if the data have any and all are text."""
     warnings: tuple[FitWarning, ...] = ()
-    """What the data give reason for."""
+    """Warnings about the data."""
+    provenance: DataProvenance | None = None
+    """The file, and how it was read, if the data came from one."""
 
 
 def prepare_moments(moments: Moments, *, scaling: str, flat_mean: bool) -> Prepared:
-    """As a Gram matrix."""
+    """A source over the Gram matrix of moments."""
     variances = np.diag(moments.cross_products) / max(moments.n - 1, 1)
     scale = column_scale(variances, scaling)
     gram = moments.cross_products / scale[:, None] / scale
@@ -43,7 +48,7 @@ def prepare_moments(moments: Moments, *, scaling: str, flat_mean: bool) -> Prepa
 
 
 def prepare_rows(rows: Any, *, scaling: str, flat_mean: bool) -> Prepared:
-    """A Gram matrix for n ≥ p, rows for p > n; sparse rows stay sparse where p is large.
+    """A source over a Gram matrix for n ≥ p, or over rows for p > n; sparse rows may stay sparse.
 
     `scaling` is "columns" (unit variances), "common" (unit median variance) or "none".
     """
@@ -53,7 +58,7 @@ def prepare_rows(rows: Any, *, scaling: str, flat_mean: bool) -> Prepared:
     if n >= p:
         moments = Moments.from_checked_rows(rows)
         return prepare_moments(moments, scaling=scaling, flat_mean=flat_mean)
-    # A copy of the data, centred by blocks so that no second one is made of other types.
+    # A centred copy, by blocks, so that other types need no second copy.
     center = sum(block.sum(axis=0) for block in row_blocks(rows)) / n
     copy, first = np.empty((n, p)), 0
     for block in row_blocks(rows):
@@ -66,7 +71,7 @@ def prepare_rows(rows: Any, *, scaling: str, flat_mean: bool) -> Prepared:
 
 def _prepare_sparse(rows: Any, scaling: str, flat_mean: bool) -> Prepared:
     n, p = rows.shape
-    rows = rows.astype(float, copy=False)  # squares in single precision would lose half the digits
+    rows = rows.astype(float, copy=False)  # squares in single precision lose half the digits
     center = np.asarray(rows.sum(axis=0), dtype=float).ravel() / n
     squares = np.asarray(rows.multiply(rows).sum(axis=0), dtype=float).ravel()
     variances = (squares - n * center**2) / (n - 1)
@@ -79,7 +84,7 @@ def _prepare_sparse(rows: Any, scaling: str, flat_mean: bool) -> Prepared:
         )
     scale, counted = column_scale(variances, scaling), counted_rows(n, flat_mean)
     matrix: CompleteMatrix
-    if n >= p and (p <= SMALL_GRAM or p**2 <= WORTH * rows.nnz):
+    if n >= p and (p <= SMALL_GRAM or p**2 <= GRAM_TO_NONZEROS * rows.nnz):
         gram = (rows.T @ rows).toarray() - n * np.outer(center, center)
         matrix = GramMatrix(gram / scale[:, None] / scale, counted)
     else:
@@ -88,12 +93,12 @@ def _prepare_sparse(rows: Any, scaling: str, flat_mean: bool) -> Prepared:
 
 
 def counted_rows(n: int, flat_mean: bool) -> float:
-    """Rows that the likelihood counts."""
+    """Number of rows in the likelihood: n, or n − 1 under a flat prior on the mean."""
     return n - 1.0 if flat_mean else float(n)
 
 
 def column_scale(variances: Array, scaling: str) -> Array:
-    """What columns of these variances are divided by."""
+    """Divisors of columns with these variances."""
     if scaling == "columns":
         return np.asarray(np.sqrt(variances))
     common = np.sqrt(np.median(variances)) if scaling == "common" else 1.0

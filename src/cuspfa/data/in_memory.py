@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
@@ -15,14 +15,14 @@ from cuspfa._utils.linalg import rotated_rows, symmetric_root
 from cuspfa.inference.kernels import Statistics
 
 ROW_BLOCK_SIZE = 1 << 21
-"""Numbers in a block of rows: 16 MB, so that a block is a small part of any data worth it."""
+"""Numbers in a block of rows: 16 MB."""
 
 
 def row_blocks(rows: Any) -> Iterator[Array]:
-    """Blocks of rows as dense float64, one row after the other whatever the table's order.
+    """Blocks of rows as dense float64 in row order, whatever the order of the table.
 
-    The order of a sum decides its last bits: the same numbers, as a frame or as an array, are to
-    give the same bits.
+    The order of a sum decides its last bits. The same numbers, as a frame or as an array, give the
+    same bits.
     """
     size = max(1, ROW_BLOCK_SIZE // max(rows.shape[1], 1))
     for first in range(0, rows.shape[0], size):
@@ -32,13 +32,13 @@ def row_blocks(rows: Any) -> Iterator[Array]:
 
 
 DEPENDENT = 1e-10
-"""Part of a column's sum of squares: if the columns before it leave less, it depends on them."""
+"""Unexplained share of a column's sum of squares below which it depends on the columns before."""
 LARGEST_KEPT_DATA = 4_000_000
-"""Numbers of a matrix that a posterior may keep: 32 MB. Above, exact sweeps would take minutes."""
+"""Numbers that a posterior may keep of the data: 32 MB. With more, exact sweeps take minutes."""
 
 
 class RotatedRows:
-    """R with RᵀR = YᵀY, made when it is first asked for; of Y itself nothing is kept."""
+    """R with RᵀR = YᵀY, computed on first use; Y itself is not kept."""
 
     def __init__(self, gram: Array | None, rows: Array | None, n: float) -> None:
         self.gram, self.given, self.n = gram, rows, n
@@ -60,10 +60,10 @@ class RotatedRows:
 
 
 def _root(gram: Array, n: float) -> Array:
-    """R with RᵀR = G, of no more than n rows.
+    """R with RᵀR = G, with at most n rows.
 
-    Triangular, or symmetric where columns depend on each other. There rounding errors decide
-    whether a triangular root exists, and draws would be others with one than with the other.
+    Triangular, or symmetric if columns are linearly dependent. For dependent columns rounding
+    errors decide whether a triangular root exists, and draws depend on the kind of root.
     """
     if n >= len(gram):
         try:
@@ -76,9 +76,17 @@ def _root(gram: Array, n: float) -> Array:
     return root if n >= len(gram) else rotated_rows(root, round(n))
 
 
+class DenseData(NamedTuple):
+    """Complete data as one array in C order, for compiled iterations."""
+
+    values: Array
+    """(p, p) YᵀY or (n, p) Y."""
+    is_gram: bool
+
+
 @dataclass(frozen=True)
 class GramMatrix:
-    """G = YᵀY held once; a product costs O(p²K) whatever n is."""
+    """G = YᵀY; a product costs O(p²K) for any n."""
 
     gram: Array
     n: float
@@ -92,6 +100,11 @@ class GramMatrix:
         """YᵀYW and WᵀYᵀYW."""
         cross = self.gram @ w
         return cross, w.T @ cross
+
+    @property
+    def dense(self) -> DenseData:
+        """G."""
+        return DenseData(np.ascontiguousarray(self.gram, dtype=float), is_gram=True)
 
     def statistics(self, largest: int | None = LARGEST_KEPT_DATA) -> Statistics | None:
         """The Gram matrix."""
@@ -116,8 +129,13 @@ class RowMatrix:
         scores = self.rows @ w
         return self.rows.T @ scores, scores.T @ scores
 
+    @property
+    def dense(self) -> DenseData:
+        """Y."""
+        return DenseData(np.ascontiguousarray(self.rows, dtype=float), is_gram=False)
+
     def statistics(self, largest: int | None = LARGEST_KEPT_DATA) -> Statistics | None:
-        """The rows, rotated so that nothing is left of which row was which."""
+        """The rows, rotated, so that single rows cannot be recovered."""
         if largest is not None and self.rows.size > largest:
             return None
         size = min(round(self.n), len(self.rows), self.rows.shape[1])
@@ -126,7 +144,7 @@ class RowMatrix:
 
 @dataclass(frozen=True)
 class SparseMatrix:
-    """Y = (X − 1cᵀ) diag(1/s) with X sparse: centring and scaling stay factors beside it."""
+    """Y = (X − 1cᵀ) diag(1/s) with X sparse, not centred or scaled itself."""
 
     rows: Any
     center: Array
@@ -147,6 +165,10 @@ class SparseMatrix:
         cross = self.rows.T @ scores - np.outer(self.center, scores.sum(axis=0))
         return cross / self.scale[:, None], scores.T @ scores
 
+    @property
+    def dense(self) -> None:
+        """None: it would be dense."""
+
     def statistics(self, largest: int | None = LARGEST_KEPT_DATA) -> Statistics | None:
-        """None: they would be dense."""
+        """None: they would be a dense matrix."""
         return None

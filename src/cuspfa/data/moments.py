@@ -1,4 +1,4 @@
-"""Count, mean and centred cross-products: all that complete data with n ≥ p have to say."""
+"""Count, mean and centred cross-products: the sufficient statistics of complete rows."""
 
 from __future__ import annotations
 
@@ -16,20 +16,22 @@ from cuspfa._utils.fit_warning import EmptyRows
 from cuspfa._utils.fit_warning_text import python_text
 from cuspfa._utils.warn import warn
 from cuspfa.data.in_memory import row_blocks
+from cuspfa.data.out_of_core.screened import read_screened, reading_warnings
+from cuspfa.data.out_of_core.stream import as_stream
 from cuspfa.data.sums import Sums
 from cuspfa.data.validate import check_rows
 from cuspfa.errors import DataError
 from cuspfa.io import moments_format
 
 LARGEST_CHECKED = 2000
-"""Columns up to which all eigenvalues of given moments are looked at."""
+"""Columns up to which the eigenvalues of given moments are checked."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Moments:
     """Sufficient statistics of complete rows; those of several sets of rows add up.
 
-    Columns that have names are found by them, whatever their order; the sum has that of the first.
+    Named columns are matched by name; a sum has the order of its first term.
 
     Attributes
     ----------
@@ -74,10 +76,10 @@ class Moments:
         if self._is_lopsided():
             raise must_be("cross_products", "symmetric", "a matrix that is not")
         if self.names is not None:
-            object.__setattr__(self, "names", _names(self.names, p))
+            object.__setattr__(self, "names", _checked_names(self.names, p))
 
     def __repr__(self) -> str:
-        """Short: its numbers are for asking, not for looking at."""
+        """Numbers of rows and columns."""
         return f"<Moments of {self.n} rows, {len(self.mean)} columns>"
 
     @property
@@ -86,7 +88,7 @@ class Moments:
         return self.cross_products / max(self.n - 1, 1)
 
     def _is_lopsided(self) -> bool:
-        """Is it not symmetric? By blocks of rows, for p×p may be all the memory there is."""
+        """Is the matrix asymmetric? By blocks of rows, to save memory."""
         root = np.sqrt(np.abs(np.diag(self.cross_products)))
         for first in range(0, len(root), 256):
             rows, columns = self.cross_products[first : first + 256], self.cross_products.T
@@ -120,8 +122,8 @@ class Moments:
     def from_rows(cls, rows: Any, names: list[str] | None = None) -> Self:
         """Sum up an array or data frame by blocks of rows, each centred at its own mean.
 
-        Merging centred blocks (Chan, Golub & LeVeque) keeps all digits where Σy² − nȳ² would lose
-        (mean/sd)² of them.
+        Merging centred blocks (Chan, Golub & LeVeque) keeps the digits that Σy² − nȳ² would lose
+        where means are large.
         """
         table = check_rows(rows, fitted=True)
         if issparse(table.rows):
@@ -132,20 +134,26 @@ class Moments:
 
     @classmethod
     def from_checked_rows(cls, rows: Any, names: list[str] | None = None) -> Self:
-        """The same for an array that is known to be finite and dense."""
+        """From a dense array of finite numbers."""
         sums = Sums(rows.shape[1])
         for block in row_blocks(rows):
             sums.add(block)
-        return cls(sums.n, sums.mean, sums.cross, names)
+        return cls.from_sums(sums, names)
 
     @classmethod
-    def from_stream(cls, data: Any) -> Moments:
+    def from_sums(cls, sums: Sums, names: list[str] | None = None) -> Self:
+        """From sums of blocks of rows."""
+        with np.errstate(over="ignore", invalid="ignore"):  # large sums are refused by the class
+            return cls(sums.n, sums.mean, sums.cross, names)
+
+    @classmethod
+    def from_stream(cls, data: Any) -> Self:
         """Sum up rows that are not in memory, in one pass.
 
         Parameters
         ----------
-        data : RowStream, or what one can be made of
-            A path, a folder, an iterator of batches, ...
+        data : RowStream, path, iterator of batches, or array on disk
+            Anything that `RowStream` reads.
 
         Examples
         --------
@@ -155,9 +163,14 @@ class Moments:
         >>> Moments.from_stream(rng.normal(size=(1000, 3)) for _ in range(5)).n
         5000
         """
-        from cuspfa.data.out_of_core.load import summed_up  # which needs Moments
-
-        return summed_up(data)
+        stream = as_stream(data)
+        found = read_screened(stream, sums=True)
+        assert isinstance(found.data, Sums)
+        told = reading_warnings(stream, found)
+        told += (EmptyRows(found.n_empty, found.data.n),) if found.n_empty else ()
+        if told:
+            warn(" ".join(map(python_text, told)))
+        return cls.from_sums(found.data, found.names)
 
     @classmethod
     def from_covariance(
@@ -169,7 +182,7 @@ class Moments:
         names: list[str] | None = None,
     ) -> Self:
         """From a published covariance matrix (divisor n − 1) and the number of rows."""
-        s, own_names = _square("covariance", covariance)
+        s, own_names = _square_matrix("covariance", covariance)
         names = own_names if names is None else names
         whole("n", n, 2)
         center = np.zeros(len(s)) if mean is None else np.atleast_1d(np.asarray(mean, dtype=float))
@@ -181,11 +194,10 @@ class Moments:
 
         Means and units of the data are lost: do not add such moments to those of rows.
 
-        A matrix that is not positive semi-definite, as happens when its entries were rounded or
-        came from different rows, has its negative eigenvalues raised to a small positive number,
-        with a warning that says how much that changed.
+        Rounded entries, or entries from different rows, can make a matrix indefinite. Its negative
+        eigenvalues are then raised to a small positive number, with a warning of the change.
         """
-        r, own_names = _square("correlation", correlation)
+        r, own_names = _square_matrix("correlation", correlation)
         names = own_names if names is None else names
         whole("n", n, 2)
         off = np.abs(np.diag(r) - 1.0)
@@ -202,10 +214,10 @@ class Moments:
     def save(self, path: Any) -> None:
         """Write to a file, whole or not at all, without pickle.
 
-        Sites can so exchange sufficient statistics instead of rows: each saves its own, one loads
-        all and adds them up. A warning says so if they are of so few rows that these may be found
-        out. Moments of nearly the same rows reveal the rows by which they differ, and a column in
-        which one row alone differs gives away that row: see docs/large_data.md.
+        Sites can exchange sufficient statistics instead of rows: each saves its own, and one site
+        loads and adds all. Moments of few rows may reveal these rows, with a warning. Moments of
+        nearly the same rows reveal the rows in which they differ, and a column in which one row
+        differs from all others reveals that row: see docs/large_data.md.
 
         Parameters
         ----------
@@ -227,12 +239,12 @@ class Moments:
         >>> sum(parts).n
         200
         """
-        moments_format.save(self.n, self.mean, self.cross_products, self.names, path)
+        moments_format.write_moments(self.n, self.mean, self.cross_products, self.names, path)
 
     @classmethod
     def load(cls, path: Any) -> Self:
         """Read what `save` wrote; a file that is damaged or of another kind is a FileError."""
-        return cls(**moments_format.load(path))
+        return cls(**moments_format.read_moments(path))
 
     def __add__(self, other: Moments) -> Moments:
         if not isinstance(other, Moments):
@@ -249,11 +261,11 @@ class Moments:
         )
 
     def __radd__(self, other: Any) -> Moments:
-        """For `sum`, which begins at 0."""
+        """Makes `sum` work, which starts at 0."""
         return self if type(other) is int and other == 0 else NotImplemented
 
     def _in_order_of(self, first: Moments) -> Moments:
-        """The same columns, as `first` has them."""
+        """The same moments with columns in the order of `first`."""
         if self.names == first.names and len(self.mean) == len(first.mean):
             return self
         if self.names is None or first.names is None or set(self.names) != set(first.names):
@@ -265,7 +277,7 @@ class Moments:
 
 
 def _apart(first: Moments, second: Moments) -> str:
-    """What makes their columns differ, in a few words."""
+    """How their columns differ, in words."""
     if first.names is None or second.names is None:
         named = ["without names" if one.names is None else "with names" for one in (first, second)]
         sizes = len(first.mean), len(second.mean)
@@ -280,7 +292,7 @@ def _apart(first: Moments, second: Moments) -> str:
     return ", ".join(told)
 
 
-def _names(names: Any, p: int) -> list[str]:
+def _checked_names(names: Any, p: int) -> list[str]:
     given = [] if isinstance(names, str) else list(names)
     if len(given) != p:
         raise must_be("names", f"a list of {p} names", names)
@@ -290,7 +302,7 @@ def _names(names: Any, p: int) -> list[str]:
     return given
 
 
-def _square(name: str, matrix: Any) -> tuple[Array, list[str] | None]:
+def _square_matrix(name: str, matrix: Any) -> tuple[Array, list[str] | None]:
     rows, names, *_ = check_rows(matrix)
     result = np.asarray(rows.toarray() if issparse(rows) else rows, dtype=float)
     if result.shape[0] != result.shape[1] or result.size == 0:
@@ -302,7 +314,7 @@ def _square(name: str, matrix: Any) -> tuple[Array, list[str] | None]:
 
 
 def _positive_definite(name: str, matrix: Array) -> Array:
-    """The matrix itself, or one with no negative eigenvalue and the same diagonal, loudly."""
+    """The matrix or, with a warning, one with the same diagonal and no negative eigenvalue."""
     diagonal = np.diag(matrix)
     if np.any(diagonal <= 0):
         j = int(np.argmin(diagonal))

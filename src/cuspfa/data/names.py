@@ -1,7 +1,7 @@
-"""Names of columns, by scikit-learn's rules: which are kept, and that new data have the same.
+"""Column names by scikit-learn's rules: which are kept, and whether new data have the same.
 
-Its own look-up of names does not know every data frame in every version, so that columns in
-another order would pass unseen. The texts are scikit-learn's.
+scikit-learn's own check misses some kinds of data frames in some versions, so that columns in
+another order would be accepted. The messages are those of scikit-learn.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from typing import Any
 from cuspfa._utils.warn import warn
 from cuspfa.errors import DataError, DataTypeError
 
-SHOWN = 5
-"""So many names are listed in a message."""
+NAMES_IN_MESSAGE = 5
+"""Names that a message lists."""
 
 
 def column_label(index: int, labels: list[Any] | None) -> str:
-    """How a column is called in messages."""
+    """Name of a column in messages."""
     return f"column {index}" if labels is None else f"column {labels[index]!r} (index {index})"
 
 
 def text_names(labels: list[Any]) -> list[str] | None:
-    """The names, if all are text; none if none is, such as pandas' own numbers."""
+    """The names, if all are text; None if none is, as with the default names of pandas."""
     texts = [str(label) for label in labels if isinstance(label, str)]
     if texts and len(texts) < len(labels):
         types = sorted({type(label).__qualname__ for label in labels})
@@ -36,7 +36,7 @@ def text_names(labels: list[Any]) -> list[str] | None:
 
 
 def check_same_names(model: str, fitted: list[str] | None, names: list[str] | None) -> None:
-    """Refuse columns other than those of the fit; warn where one of the two has no names."""
+    """Refuse columns other than those of the fit; warn if either has no names."""
     if fitted == names:
         return
     if fitted is None:
@@ -59,14 +59,14 @@ def _difference(fitted: list[str], names: list[str]) -> str:
     message = "The feature names should match those that were passed during fit.\n"
     unseen, missing = sorted(set(names) - set(fitted)), sorted(set(fitted) - set(names))
     if unseen:
-        message += "Feature names unseen at fit time:\n" + _listed(unseen)
+        message += "Feature names unseen at fit time:\n" + _bullets(unseen)
     if missing:
-        message += "Feature names seen at fit time, yet now missing:\n" + _listed(missing)
+        message += "Feature names seen at fit time, yet now missing:\n" + _bullets(missing)
     if not unseen and not missing:
         message += "Feature names must be in the same order as they were in fit.\n"
     return message
 
 
-def _listed(names: list[str]) -> str:
-    more = "- ...\n" if len(names) > SHOWN else ""
-    return "".join(f"- {name}\n" for name in names[:SHOWN]) + more
+def _bullets(names: list[str]) -> str:
+    more = "- ...\n" if len(names) > NAMES_IN_MESSAGE else ""
+    return "".join(f"- {name}\n" for name in names[:NAMES_IN_MESSAGE]) + more

@@ -7,15 +7,22 @@ linear in the data, E[η] = YW with W p×K, so for complete data those two produ
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+from scipy.linalg import eigh
 
 from cuspfa._typing import Array
-from cuspfa.data.in_memory import LARGEST_KEPT_DATA
-from cuspfa.inference.kernels import Statistics
+from cuspfa.data.in_memory import LARGEST_KEPT_DATA, DenseData, RotatedRows
+from cuspfa.inference.compiled_sweeps import log_likelihoods
+from cuspfa.inference.kernels import Statistics, flip
 from cuspfa.inference.updates import KnownScores, LoadingsDistribution, ScoreMoments
-from cuspfa.model.likelihoods.gaussian import marginal_log_likelihood
+from cuspfa.model.likelihoods.gaussian import (
+    marginal_log_likelihood,
+)
 
 if TYPE_CHECKING:
     from cuspfa.missing.patterns import IncompleteRows
@@ -41,9 +48,13 @@ class CompleteMatrix(Protocol):
         `largest` is how many numbers that may be, None for any; left out, what a posterior keeps.
         """
 
+    @property
+    def dense(self) -> DenseData | None:
+        """The data as one array; None where the layout is another."""
+
 
 class DataSource(Protocol):
-    """All that an engine uses of the data."""
+    """What an engine uses of the data."""
 
     @property
     def n(self) -> float:
@@ -65,6 +76,10 @@ class DataSource(Protocol):
     def incomplete_rows(self) -> IncompleteRows | None:
         """The rows, where values are missing; None for complete data."""
 
+    @property
+    def dense(self) -> DenseData | None:
+        """The data as one array; None where values are missing or the layout is another."""
+
     def expect_scores(self, loadings: LoadingsDistribution, noise_precision: Array) -> KnownScores:
         """Best q(η) given the other blocks, as moments."""
 
@@ -77,6 +92,9 @@ class DataSource(Protocol):
     def log_likelihood(self, loadings: Array, noise_variance: Array) -> float:
         """Σ_i log N(y_i; 0, ΛΛᵀ + Σ), scores integrated out, for loadings (p, K)."""
 
+    def log_likelihoods(self, loadings: Array, noise_variances: Array) -> Array:
+        """`log_likelihood` of B draws, (B,), for loadings (p, B, K) and noise (p, B)."""
+
     def likelihood_work(self, k: int) -> float:
         """Multiplications that `log_likelihood` takes."""
 
@@ -87,9 +105,10 @@ class DataSource(Protocol):
         """
 
     def surrogate(self, loadings: Array, noise_variance: Array) -> DataSource | None:
-        """Data much like these, at a fraction of the cost, given a first fit; None if there are
-        no such.
-        """
+        """Complete data that are similar but cheaper, given a first fit; None if there are none."""
+
+    def tempered(self, n: float) -> DataSource:
+        """The same data, counted as n rows: their log-likelihood times n / (rows)."""
 
     def leading(
         self,
@@ -100,12 +119,65 @@ class DataSource(Protocol):
     ) -> tuple[Array, Array]:
         """At least k leading eigenvalues and vectors of Ψ^{-1/2} YᵀY Ψ^{-1/2}, Ψ = diag(noise).
 
-        `near` (p, m) are loadings thought to span most of them.
+        `near` (p, m) are loadings that are expected to span most of them.
         """
 
 
-EXACT_UP_TO = 400
-"""Columns up to which all eigenvectors cost no more than an iteration for the leading ones."""
+@dataclass(frozen=True)
+class TemperedMatrix:
+    """Data that count as n rows: √w Y, w = n / (rows of Y), for a likelihood to the power w."""
+
+    matrix: CompleteMatrix
+    n: float
+
+    @property
+    def _weight(self) -> float:
+        return self.n / self.matrix.n
+
+    @property
+    def sum_of_squares(self) -> Array:
+        """(p,) w Σ_i y_ij²."""
+        return self._weight * self.matrix.sum_of_squares
+
+    def products(self, w: Array) -> tuple[Array, Array]:
+        """YᵀYW and WᵀYᵀYW, both times w."""
+        cross, inner = self.matrix.products(w)
+        return self._weight * cross, self._weight * inner
+
+    @property
+    def dense(self) -> DenseData | None:
+        """The array of the data, weighted."""
+        dense = self.matrix.dense
+        if dense is None:
+            return None
+        weight = self._weight if dense.is_gram else self._weight**0.5
+        return dense._replace(values=weight * dense.values)
+
+    def statistics(self, largest: int | None = LARGEST_KEPT_DATA) -> Statistics | None:
+        """Those of the data, weighted; None if they count as fewer rows than their rank.
+
+        Then they are not the statistics of any n rows, which exact draws assume.
+        """
+        found = self.matrix.statistics(largest)
+        if found is None or self.n < len(found.rows):
+            return None
+        return RotatedRows(None, self._weight**0.5 * found.rows, self.n)
+
+
+EXACT_UP_TO, SOME_FROM = 400, 200
+"""Columns up to which eigenvectors cost no more than a few subspace iterations, and from which on
+only those that are asked for are computed."""
+BATCHED_UP_TO = 40_000
+"""Size p·min(n, p) of the sufficient statistics up to which likelihoods of many draws are computed
+together."""
+
+
+def one_by_one(
+    log_likelihood: Callable[[Array, Array], float], loadings: Array, noise_variances: Array
+) -> Array:
+    """The likelihoods of B draws by a function of one, (B,)."""
+    draws = zip(flip(loadings), noise_variances.T, strict=True)
+    return np.array([log_likelihood(one, noise) for one, noise in draws])
 
 
 class CompleteSource:
@@ -119,6 +191,11 @@ class CompleteSource:
         self.counts: Array = np.full(self.p, self.n, dtype=float)
         self.incomplete_rows: IncompleteRows | None = None
 
+    @cached_property
+    def dense(self) -> DenseData | None:
+        """That of the matrix."""
+        return self._matrix.dense
+
     def inactive_scores(self, signal: Array) -> tuple[float, float]:
         """One variance for all rows."""
         v = 1.0 / (1.0 + float(np.sum(signal)))
@@ -131,7 +208,7 @@ class CompleteSource:
             return ScoreMoments(np.zeros((self.p, 0)), np.zeros((0, 0)), 0.0, self.n)
         precision = loadings.weighted_gram(noise_precision)
         precision[np.diag_indices_from(precision)] += 1.0
-        # NumPy's solvers: SciPy's check their input at length, which small matrices feel.
+        # NumPy's solvers: the input checks of SciPy's are slow for small matrices.
         root = np.linalg.inv(np.linalg.cholesky(precision))
         covariance = root.T @ root
         w = (noise_precision[:, None] * loadings.mean) @ covariance
@@ -145,16 +222,32 @@ class CompleteSource:
             loadings, noise_variance, self.squares, self.n, self._matrix.products
         )
 
+    def log_likelihoods(self, loadings: Array, noise_variances: Array) -> Array:
+        """All at once where the sufficient statistics are small, one by one elsewhere."""
+        if self._small_statistics is None:
+            return one_by_one(self.log_likelihood, loadings, noise_variances)
+        return log_likelihoods(loadings, noise_variances, self._small_statistics)
+
+    @cached_property
+    def _small_statistics(self) -> Statistics | None:
+        """The sufficient statistics, where their root takes no longer than a few likelihoods."""
+        small = self.p * min(self.p, self.n) <= BATCHED_UP_TO
+        return self._matrix.statistics() if small else None
+
     def likelihood_work(self, k: int) -> float:
-        """Of the product with the matrix."""
+        """Multiplications of the product with the matrix."""
         return self.p * min(self.p, self.n) * (k + 1)
 
     def statistics(self, largest: int | None = LARGEST_KEPT_DATA) -> Statistics | None:
-        """Those of the matrix."""
+        """Statistics of the matrix."""
         return self._matrix.statistics(largest)
 
     def surrogate(self, loadings: Array, noise_variance: Array) -> None:
-        """None: these are quick themselves."""
+        """None: complete data are cheap."""
+
+    def tempered(self, n: float) -> CompleteSource:
+        """The same data, counted as n rows."""
+        return CompleteSource(TemperedMatrix(self._matrix, n))
 
     def leading(
         self,
@@ -163,14 +256,21 @@ class CompleteSource:
         *,
         near: Array | None = None,
     ) -> tuple[Array, Array]:
-        """All eigenvectors where p is small, otherwise subspace iteration from fixed vectors."""
+        """Exact where p is small, otherwise by subspace iteration from fixed vectors."""
         root = 1.0 / np.sqrt(noise_variance)
         if self.p <= EXACT_UP_TO:
-            cross, _ = self._matrix.products(np.diag(root))
-            values, vectors = np.linalg.eigh(root[:, None] * cross)
+            if self.dense is not None and self.dense.is_gram:
+                scaled = root[:, None] * self.dense.values * root
+            else:
+                scaled = root[:, None] * self._matrix.products(np.diag(root))[0]
+            if self.p < SOME_FROM or k >= self.p // 2:
+                values, vectors = np.linalg.eigh(scaled)
+            else:
+                wanted = (self.p - max(k, 1), self.p - 1)
+                values, vectors = eigh(scaled, subset_by_index=wanted, check_finite=False)
             return values[::-1], vectors[:, ::-1]
-        # More vectors than asked for make few iterations enough for a start.
-        # The same vectors every time: what a search finds is not to depend on a seed.
+        # With more vectors than requested, a few iterations are enough for a start.
+        # The vectors are fixed, so that the result of a search does not depend on a seed.
         rng = np.random.default_rng(0)
         basis = rng.standard_normal((self.p, min(k + max(k // 4, 8), self.p)))
         if near is not None:

@@ -1,58 +1,60 @@
-"""User input in, ready arrays out, or an error a person can act on."""
+"""From user input to checked arrays, or an error that says what to do."""
 
 from __future__ import annotations
 
 import reprlib
 import sys
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from cuspfa._typing import Array, BoolArray, Indices
+from cuspfa._typing import Array, BoolArray
+from cuspfa._utils.wording import listed
 from cuspfa.data.frames import as_frame, floats_of, frame_labels, rows_of_frame
-from cuspfa.data.names import column_label, text_names
+from cuspfa.data.names import NAMES_IN_MESSAGE, column_label, text_names
 from cuspfa.data.out_of_core.block import as_kind
 from cuspfa.data.screening.matrix_input import refuse_matrix
-from cuspfa.errors import DataError, DataTypeError, InputError
+from cuspfa.errors import DataError, DataTypeError
 
-LARGEST, SMALLEST = 1e152, 1e-152
-"""Outside of these the squares of values overflow or vanish."""
+LARGEST_SQUARABLE, SMALLEST_SQUARABLE = 1e152, 1e-152
+"""Limits beyond which squares of values overflow or vanish."""
 
 
-class Table(NamedTuple):
-    """Finite real numbers in rows, and NaN for missing values where these are allowed."""
+class CheckedRows(NamedTuple):
+    """Rows of finite real numbers, with NaN for missing values where they are allowed."""
 
     rows: Any
     """A dense array of any real type and order, or a SciPy sparse matrix in canonical CSR form."""
     names: list[str] | None
-    """Column names, if the input had any and all are text."""
+    """Column names, if the input has any and all are text."""
     labels: list[Any] | None
-    """What the input calls its columns, text or not, for messages."""
+    """Column labels of any type, for messages."""
     has_missing: bool = False
-    """Is there a NaN?"""
+    """Are values missing?"""
     empty: tuple[int, ...] = ()
-    """Which of the given rows had no value at all and were left out, of data to be fitted."""
+    """Positions of rows without any value, which are left out of data to be fitted."""
 
 
 def check_rows(
     data: Any, names: list[str] | None = None, *, allow_missing: bool = False, fitted: bool = False
-) -> Table:
-    """Rows and names of anything that holds finite numbers, be it one row or constant.
+) -> CheckedRows:
+    """Rows and names of any table of finite numbers; one row or constant columns are accepted.
 
-    `names` are for an array, which has none of its own; `allow_missing` allows NaN; of data to
-    be `fitted` rows without any value are left out.
+    `names` are for an array, which has none of its own. `allow_missing` accepts NaN. If the data
+    are `fitted`, rows without any value are left out.
     """
-    return _read(data, names, allow_missing, fitted=fitted)[0]
+    return _read_rows(data, names, allow_missing, fitted=fitted)[0]
 
 
-def check_table(data: Any, names: list[str] | None = None, *, allow_missing: bool = False) -> Table:
-    """The same for data to be fitted: two rows or more, and no column constant or empty.
+def check_table(
+    data: Any, names: list[str] | None = None, *, allow_missing: bool = False
+) -> CheckedRows:
+    """Rows and names of data to be fitted: at least two rows, and no constant or empty column.
 
     Rows without any value carry no information and are left out.
     """
-    table, ranges = _read(data, names, allow_missing, fitted=True)
+    table, ranges = _read_rows(data, names, allow_missing, fitted=True)
     n, p = table.rows.shape
     if p < 1:
         raise DataError(
@@ -65,107 +67,35 @@ def check_table(data: Any, names: list[str] | None = None, *, allow_missing: boo
     empty = np.isnan(ranges[0])
     if empty.any():
         columns = np.flatnonzero(empty)
-        shown = ", ".join(column_label(int(j), table.labels) for j in columns[:5])
-        more = f" and {len(columns) - 5} more" if len(columns) > 5 else ""
+        shown = listed([column_label(int(j), table.labels) for j in columns], NAMES_IN_MESSAGE)
         has, it = ("has", "it") if len(columns) == 1 else ("have", "them")
-        raise DataError(f"{shown}{more} {has} no value at all: every row is missing. Drop {it}.")
+        raise DataError(f"{shown} {has} no value at all: every row is missing. Drop {it}.")
     _check_spread(*ranges, table.labels)
     return table
 
 
 def column_names(data: Any) -> list[str] | None:
-    """Names of a data frame's columns alone: its values are not looked at."""
+    """Column names of a data frame; its values are not checked."""
     frame = as_frame(data)
     return None if frame is None else text_names(frame_labels(frame))
 
 
-def check_columns(columns: Any, p: int, names: list[str] | None, label: str = "columns") -> Indices:
-    """Positions of columns given by name, position, slice or mask; each may be asked for once.
-
-    `label` is the name of the argument.
-    """
-    if isinstance(columns, slice):
-        try:
-            return np.arange(p)[columns]
-        except TypeError:
-            raise InputError(
-                f"{label} must be a slice of positions, not of names. Got {columns!r} instead."
-            ) from None
-    given = _as_list(columns, label)
-    if given and all(isinstance(one, (bool, np.bool_)) for one in given):
-        if len(given) != p:
-            raise InputError(f"{label} must be a mask of length {p}. Got length {len(given)}.")
-        return np.flatnonzero(given)
-    if given and all(isinstance(one, str) for one in given):
-        positions = _positions_of_names(given, names, label)
-    elif all(isinstance(one, Integral) and not isinstance(one, bool) for one in given):
-        positions = np.array(given, dtype=np.intp)
-        outside = (positions < -p) | (positions >= p)
-        if outside.any():
-            wrong = int(positions[outside][0])
-            raise InputError(f"{label} must be between 0 and {p - 1}. Got {wrong} instead.")
-        positions = positions % p
-    else:
-        raise InputError(
-            f"{label} must be names, indices, a slice or a mask, and one kind alone. "
-            f"Got {reprlib.repr(columns)} instead."
-        )
-    if len(np.unique(positions)) < len(positions):
-        raise InputError(f"{label} must not name a column twice.")
-    return np.asarray(positions)
-
-
-def _as_list(columns: Any, label: str) -> list[Any]:
-    """What was given as a plain list; of lists NumPy would make [1, 'a'] all text."""
-    if isinstance(columns, (str, Integral)):
-        return [columns]
-    given = np.asarray(columns, dtype=object if isinstance(columns, (list, tuple)) else None)
-    if given.ndim == 0:
-        raise InputError(
-            f"{label} must be a list of names or indices, a slice or a mask. "
-            f"Got {reprlib.repr(columns)} instead."
-        )
-    if given.ndim > 1:
-        raise InputError(f"{label} must be one list. Got an array of {given.ndim} dimensions.")
-    return list(given.tolist())
-
-
-def _positions_of_names(given: list[str], names: list[str] | None, label: str) -> Indices:
-    if names is None:
-        raise InputError(
-            f"{label} must be indices, counted from 0: the fitted data had no column names, or "
-            "names that are not text, which are not kept."
-        )
-    places: dict[str, list[int]] = {}
-    for index, name in enumerate(names):
-        places.setdefault(name, []).append(index)
-    for name in given:
-        if name not in places:
-            raise InputError(f"{label} must be among the fitted ones. Got {name!r} instead.")
-        if len(places[name]) > 1:
-            raise InputError(
-                f"{label} must say which one is meant: {len(places[name])} are called {name!r}. "
-                "Use indices."
-            )
-    return np.array([places[name][0] for name in given], dtype=np.intp)
-
-
 def without_values(rows: Any) -> BoolArray:
-    """(n,) rows that are NaN throughout; what a sparse matrix does not hold is zero."""
+    """(n,) rows in which all values are NaN."""
     n, p = rows.shape
     if sparse.issparse(rows):
         lacking = np.repeat(np.arange(n), np.diff(rows.indptr))[np.isnan(rows.data)]
         return np.asarray(np.bincount(lacking, minlength=n) == p)
     found = np.isnan(rows[:, 0])
-    some = np.flatnonzero(found)  # hardly any, as a rule
+    some = np.flatnonzero(found)  # few, as a rule
     found[some] = np.isnan(rows[some]).all(axis=1)
     return np.asarray(found)
 
 
-def _read(
+def _read_rows(
     data: Any, names: list[str] | None, allow_missing: bool, *, fitted: bool = False
-) -> tuple[Table, tuple[Array, Array]]:
-    """The table, and the smallest and largest value of each column, NaN if it has none."""
+) -> tuple[CheckedRows, tuple[Array, Array]]:
+    """The table, and the smallest and largest value of each column, NaN if it has no value."""
     frame = as_frame(data)
     if frame is None:
         labels: list[Any] | None = names
@@ -179,14 +109,14 @@ def _read(
         rows = _rows_of_sparse(rows) if sparse.issparse(rows) else rows
     if not (rows.shape[0] and rows.shape[1]):
         nothing = np.zeros(rows.shape[1])
-        return Table(rows, names, labels), (nothing, nothing)
+        return CheckedRows(rows, names, labels), (nothing, nothing)
     if fitted:
         refuse_matrix(rows)
     low, high = _column_range(rows)
     missing, empty = bool(np.isnan(low).any()), np.zeros(0, dtype=np.intp)
     if missing and fitted:
         lacking = without_values(rows)
-        if lacking.any() and not lacking.all():  # of nothing at all the columns are named
+        if lacking.any() and not lacking.all():  # if all are empty, the error names columns
             rows, empty = rows[~lacking], np.flatnonzero(lacking)
             low, high = _column_range(rows)
             missing = bool(np.isnan(low).any())
@@ -196,7 +126,7 @@ def _read(
     else:
         _check_no_missing(rows, low, labels, allowed=allow_missing)
     _check_finite(rows, low, high, labels)
-    return Table(rows, names, labels, missing, tuple(empty.tolist())), (low, high)
+    return CheckedRows(rows, names, labels, missing, tuple(empty.tolist())), (low, high)
 
 
 def _rows_of_sparse(data: Any) -> Any:
@@ -206,8 +136,8 @@ def _rows_of_sparse(data: Any) -> Any:
         raise DataError(f"X has type {data.dtype}, which is not numeric. Turn it into numbers.")
     rows = data.tocsr()
     if rows is data:
-        # SciPy sorts indices and adds up duplicates in place, even where it is asked for a
-        # minimum: the user's matrix lends its numbers only where there is nothing to be done.
+        # SciPy sorts indices and adds up duplicates in place, even in `min`. So the user's arrays
+        # are shared only if there is nothing to sort or add up.
         rows = type(data)((data.data, data.indices, data.indptr), shape=data.shape)
         rows = rows if rows.has_canonical_format else rows.copy()
     rows.sum_duplicates()
@@ -256,7 +186,7 @@ def _rows_of_array(data: Any, allow_missing: bool) -> Any:
         try:
             result[:, index] = floats_of(raw[:, index])
         except (TypeError, ValueError, OverflowError) as error:
-            example = next(x for x in raw[:, index] if not _is_number(x))
+            example = next(x for x in raw[:, index] if not _is_float(x))
             kind = DataTypeError if isinstance(error, TypeError) else DataError
             raise kind(
                 f"column {index} holds {example!r}, which is not a number ({error}). "
@@ -266,12 +196,12 @@ def _rows_of_array(data: Any, allow_missing: bool) -> Any:
 
 
 def is_dask(data: Any) -> bool:
-    """Is it a dask.array or a dask.dataframe?"""
+    """Is it a Dask collection?"""
     return "dask" in sys.modules and sys.modules["dask"].is_dask_collection(data)
 
 
 def unmasked(block: Any) -> Any:
-    """An array as it is, NaN where one with a mask is masked."""
+    """An array with NaN for masked values."""
     if not np.ma.isMaskedArray(block):
         return block
     if np.ma.is_masked(block) and block.dtype.kind in "fiub":
@@ -282,10 +212,10 @@ def unmasked(block: Any) -> Any:
 
 
 def unmasked_blocks(data: Any) -> Any:
-    """The same for each block of a dask.array; other collections are left alone."""
+    """A dask.array with NaN for masked values in each block; other collections as they are."""
     if not hasattr(data, "map_blocks") or not hasattr(data, "_meta"):
         return data
-    if not np.ma.isMaskedArray(data._meta):  # some blocks may have a mask all the same
+    if not np.ma.isMaskedArray(data._meta):  # single blocks may still be masked arrays
         return data.map_blocks(unmasked, dtype=data.dtype, meta=data._meta)
     kind = np.dtype(float) if data.dtype.kind in "fiub" else data.dtype
     empty = np.empty((0,) * data.ndim, dtype=kind)
@@ -297,7 +227,7 @@ def _as_kind(block: Any, kind: Any) -> Any:
 
 
 def _with_masks(data: Any) -> Any:
-    """A list of rows, NaN where these have a mask, or `numpy.ma.masked` among their values."""
+    """A list of rows with NaN for masked values."""
     return [_with_mask(row) for row in data] if isinstance(data, (list, tuple)) else data
 
 
@@ -307,7 +237,7 @@ def _with_mask(row: Any) -> Any:
     return unmasked(row)
 
 
-def _is_number(value: Any) -> bool:
+def _is_float(value: Any) -> bool:
     try:
         float(value)
     except (TypeError, ValueError, OverflowError):
@@ -316,7 +246,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _column_range(rows: Any) -> tuple[Array, Array]:
-    """Smallest and largest of each column; NaN where a column has one."""
+    """Smallest and largest value of each column; NaN if a value of it is NaN."""
     if sparse.issparse(rows):
         columns = rows.tocsc()
         low, high = columns.min(axis=0), columns.max(axis=0)
@@ -325,7 +255,7 @@ def _column_range(rows: Any) -> tuple[Array, Array]:
 
 
 def _check_no_missing(rows: Any, low: Array, labels: list[Any] | None, *, allowed: bool) -> None:
-    """Refuse NaN where missing values are not allowed, or are in a sparse matrix."""
+    """Refuse NaN where missing values are not allowed, or in a sparse matrix."""
     bad = np.isnan(low)
     if not bad.any():
         return
@@ -338,7 +268,7 @@ def _check_no_missing(rows: Any, low: Array, labels: list[Any] | None, *, allowe
 def _check_finite(rows: Any, low: Array, high: Array, labels: list[Any] | None) -> None:
     bad = np.isinf(low) | np.isinf(high)
     if bad.any():
-        advice = "Drop these rows or columns, or put right what made them."
+        advice = "Drop these rows or columns, or correct the values."
         raise DataError(_what_is_wrong(rows, bad, np.isinf, "infinity", labels, advice))
 
 
@@ -359,8 +289,8 @@ def _what_is_wrong(
 
 def _check_spread(low: Array, high: Array, labels: list[Any] | None) -> None:
     largest = np.maximum(np.abs(low), np.abs(high))
-    with np.errstate(over="ignore"):  # the difference of values that are too large
-        outside = (largest > LARGEST) | ((high > low) & (high - low < SMALLEST))
+    with np.errstate(over="ignore"):  # differences of very large values
+        outside = (largest > LARGEST_SQUARABLE) | ((high > low) & (high - low < SMALLEST_SQUARABLE))
     if outside.any():
         index = int(np.argmax(outside))
         raise DataError(
@@ -370,11 +300,10 @@ def _check_spread(low: Array, high: Array, labels: list[Any] | None) -> None:
     constant = high - low <= 1e-12 * largest
     if constant.any():
         columns = np.flatnonzero(constant)
-        shown = ", ".join(column_label(int(j), labels) for j in columns[:5])
-        more = f" and {len(columns) - 5} more" if len(columns) > 5 else ""
+        shown = listed([column_label(int(j), labels) for j in columns], NAMES_IN_MESSAGE)
         one = len(columns) == 1
         raise DataError(
-            f"{shown}{more} {'is' if one else 'are'} constant (up to rounding error), so "
+            f"{shown} {'is' if one else 'are'} constant (up to rounding error), so "
             f"{'its noise variance' if one else 'their noise variances'} cannot be estimated. "
             f"Drop {'it' if one else 'them'}."
         )

@@ -3,9 +3,9 @@
 The functions that give them are in `cuspfa`, `cuspfa.fit_indices` and `cuspfa.retention`.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from cuspfa._utils.lazy import attribute
+from cuspfa._utils.lazy import lazy_names, public_names
 
 if TYPE_CHECKING:
     from cuspfa.diagnostics.assumptions import Finding as Finding
@@ -15,51 +15,22 @@ if TYPE_CHECKING:
     from cuspfa.diagnostics.fit_measures import FitMeasures as FitMeasures
     from cuspfa.diagnostics.fit_measures import Residual as Residual
     from cuspfa.diagnostics.n_factors import FactorSelection as FactorSelection
-    from cuspfa.diagnostics.n_factors import HeldOut as HeldOut
     from cuspfa.diagnostics.n_factors import Replication as Replication
     from cuspfa.diagnostics.prior_sensitivity import PriorSensitivity as PriorSensitivity
     from cuspfa.diagnostics.prior_sensitivity import PriorSensitivityRow as PriorSensitivityRow
+    from cuspfa.diagnostics.resampling import HeldOut as HeldOut
     from cuspfa.diagnostics.retention import FactorMatch as FactorMatch
     from cuspfa.diagnostics.retention import MinimumAveragePartial as MinimumAveragePartial
     from cuspfa.diagnostics.retention import ParallelAnalysis as ParallelAnalysis
 
-__all__ = [
-    "Bartlett",
-    "FactorMatch",
-    "FactorSelection",
-    "Finding",
-    "FitMeasures",
-    "HeldOut",
-    "Kmo",
-    "MinimumAveragePartial",
-    "ParallelAnalysis",
-    "PriorSensitivity",
-    "PriorSensitivityRow",
-    "Replication",
-    "Residual",
-    "Rmsea",
-]
-_MODULES = {
-    "Bartlett": "cuspfa.diagnostics.fit_indices",
-    "FactorMatch": "cuspfa.diagnostics.retention",
-    "FactorSelection": "cuspfa.diagnostics.n_factors",
-    "Finding": "cuspfa.diagnostics.assumptions",
-    "FitMeasures": "cuspfa.diagnostics.fit_measures",
-    "HeldOut": "cuspfa.diagnostics.n_factors",
-    "Kmo": "cuspfa.diagnostics.fit_indices",
-    "MinimumAveragePartial": "cuspfa.diagnostics.retention",
-    "ParallelAnalysis": "cuspfa.diagnostics.retention",
-    "PriorSensitivity": "cuspfa.diagnostics.prior_sensitivity",
-    "PriorSensitivityRow": "cuspfa.diagnostics.prior_sensitivity",
-    "Replication": "cuspfa.diagnostics.n_factors",
-    "Residual": "cuspfa.diagnostics.fit_measures",
-    "Rmsea": "cuspfa.diagnostics.fit_indices",
+_HOMES = {
+    "cuspfa.diagnostics.assumptions": ("Finding",),
+    "cuspfa.diagnostics.fit_indices": ("Bartlett", "Kmo", "Rmsea"),
+    "cuspfa.diagnostics.fit_measures": ("FitMeasures", "Residual"),
+    "cuspfa.diagnostics.n_factors": ("FactorSelection", "Replication"),
+    "cuspfa.diagnostics.prior_sensitivity": ("PriorSensitivity", "PriorSensitivityRow"),
+    "cuspfa.diagnostics.resampling": ("HeldOut",),
+    "cuspfa.diagnostics.retention": ("FactorMatch", "MinimumAveragePartial", "ParallelAnalysis"),
 }
-
-
-def __getattr__(name: str) -> Any:
-    return attribute(__name__, _MODULES, name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__all__ = public_names(_HOMES)
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

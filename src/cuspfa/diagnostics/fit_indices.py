@@ -1,7 +1,7 @@
-"""Is there anything to factor, does a factor model fit, and how good are its scores and scales.
+"""Sampling adequacy, fit of a factor model, and reliability of its scores and scales.
 
-Functions of correlation matrices, loadings and the number of rows: they know no data and no
-engine, so that they judge a published matrix or another program's loadings as well. Those on
+Functions of correlation matrices, loadings and the number of rows. They need no data and no fitted
+model, so that they also serve for a published matrix or the loadings of another program. Those of
 scores and scales are in `reliability.py`.
 """
 
@@ -15,7 +15,7 @@ from scipy.optimize import brentq
 from scipy.stats import chi2, ncx2
 
 from cuspfa._typing import Array
-from cuspfa._utils.arguments import must_be, positive, whole
+from cuspfa._utils.arguments import fraction, must_be, whole
 from cuspfa.diagnostics.matrices import check_definite, correlation_matrix
 from cuspfa.diagnostics.reliability import cronbach_alpha, determinacy, omega_by_group, omega_total
 from cuspfa.errors import DataError
@@ -106,8 +106,8 @@ class Bartlett(NamedTuple):
 def bartlett(correlation: Any, n: int) -> Bartlett:
     """Bartlett's test of sphericity: are all correlations zero (Bartlett, 1951).
 
-    With some hundred rows it rejects for almost any real data; it is a check that there is
-    something to factor, not that factors are worth having.
+    With some hundred rows it rejects for almost any real data; it checks that variables
+    correlate at all, not that factors are useful.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def bartlett(correlation: Any, n: int) -> Bartlett:
     """
     r = correlation_matrix("correlation", correlation)
     p = len(r)
-    weight = _bartlett_weight(n, p, 0)
+    weight = bartlett_weight(n, p, 0)
     log_det = float(np.sum(np.log(check_definite("correlation", r))))
     statistic, df = -weight * log_det, p * (p - 1) // 2
     return Bartlett(statistic, df, float(chi2.sf(statistic, df)))
@@ -188,7 +188,7 @@ class Rmsea(NamedTuple):
     df: int
     """((p − K)² − (p + K))/2."""
     p_value: float
-    """Probability of a larger T then."""
+    """Probability of a larger T if the model holds."""
     reason: str
     """Why values are NaN; empty if they are not."""
 
@@ -222,8 +222,8 @@ def rmsea(
     Returns
     -------
     Rmsea
-        Where a model with K factors has no degrees of freedom left it fits any matrix, and there
-        is no error to speak of: `value`, `lower`, `upper` and `p_value` are NaN and `reason`
+        A model with K factors that has no degrees of freedom left fits any matrix, and the error is
+        not defined: `value`, `lower`, `upper` and `p_value` are NaN and `reason`
         says so.
 
     Examples
@@ -244,13 +244,13 @@ def rmsea(
     k = whole("n_factors", n_factors, 0)
     if k > p:
         raise must_be("n_factors", f"at most the {p} variables", n_factors)
-    coverage = _fraction("prob", prob)
-    weight = _bartlett_weight(n, p, k)
+    coverage = fraction("prob", prob)
+    weight = bartlett_weight(n, p, k)
     return rmsea_of(discrepancy(r, model), weight, p, k, coverage)
 
 
 def rmsea_of(apart: float, weight: float, p: int, k: int, coverage: float = 0.9) -> Rmsea:
-    """The same of a discrepancy F and the m that makes mF about χ²."""
+    """The RMSEA of a discrepancy F (`apart`) and the m (`weight`) that makes mF about χ²."""
     statistic = weight * apart
     df = ((p - k) ** 2 - (p + k)) // 2
     reason = ""
@@ -277,13 +277,12 @@ def discrepancy(r: Array, model: Array) -> float:
 
 
 def _noncentrality(statistic: float, df: int, probability: float) -> float:
-    """λ ≥ 0 with P(χ²_df(λ) ≤ statistic) = probability; zero if that is too much to ask."""
+    """λ ≥ 0 with P(χ²_df(λ) ≤ statistic) = probability; 0 if there is none."""
     if chi2.cdf(statistic, df) <= probability:
         return 0.0
 
     def gap(noncentrality: float) -> float:
-        # At λ = 0 the distribution is the central one, of which SciPy's noncentral one need not
-        # know.
+        # At λ = 0 the distribution is the central one; SciPy's noncentral one may fail there.
         if noncentrality == 0:
             return float(chi2.cdf(statistic, df)) - probability
         return float(ncx2.cdf(statistic, df, noncentrality)) - probability
@@ -294,7 +293,7 @@ def _noncentrality(statistic: float, df: int, probability: float) -> float:
     return float(brentq(gap, 0.0, high, xtol=1e-10 * high))
 
 
-def _bartlett_weight(n: int, p: int, k: int) -> float:
+def bartlett_weight(n: int, p: int, k: int) -> float:
     """Bartlett's n − 1 − (2p + 5)/6 − 2K/3, which brings the statistic nearest to χ²."""
     weight = whole("n", n, 2) - 1 - (2 * p + 5) / 6 - 2 * k / 3
     if weight <= 0:
@@ -315,13 +314,6 @@ def _two_correlations(correlation: Any, model_correlation: Any) -> tuple[Array, 
             f"{len(r)} and {len(model)} variables."
         )
     return r, model
-
-
-def _fraction(name: str, value: Any) -> float:
-    result = positive(name, value)
-    if result >= 1:
-        raise must_be(name, "between 0 and 1", value)
-    return result
 
 
 def _off_diagonal(matrix: Array) -> Array:

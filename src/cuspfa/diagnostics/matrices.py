@@ -10,10 +10,10 @@ from scipy.sparse import issparse
 from cuspfa._typing import Array
 from cuspfa.data.validate import check_rows
 from cuspfa.errors import DataError
-from cuspfa.rotation.gpa import LARGEST
+from cuspfa.rotation.gpa import LARGEST_LOADING
 
-SINGULAR = 1e-10
-"""A correlation matrix with an eigenvalue below this has no inverse worth the name."""
+SMALLEST_EIGENVALUE = 1e-10
+"""A correlation matrix with an eigenvalue below this is called singular."""
 
 
 def correlation_matrix(name: str, value: Any) -> Array:
@@ -45,15 +45,17 @@ def loading_matrix(name: str, value: Any) -> Array:
     result = np.asarray(rows.toarray() if issparse(rows) else rows, dtype=float)
     if not len(result):
         raise DataError(f"{name} must have a row for each variable. Got none.")
-    if np.any(np.abs(result) > LARGEST):
-        raise DataError(f"{name} must be at most {LARGEST:g}. Divide them by a common number.")
+    if np.any(np.abs(result) > LARGEST_LOADING):
+        raise DataError(
+            f"{name} must be at most {LARGEST_LOADING:g}. Divide them by a common number."
+        )
     return result
 
 
 def check_definite(name: str, matrix: Array) -> Array:
     """The eigenvalues, if none is at or below zero."""
     values = np.linalg.eigvalsh(matrix)
-    if values[0] < SINGULAR:
+    if values[0] < SMALLEST_EIGENVALUE:
         raise DataError(
             f"{name} must be positive definite. Got {values[0]:.3g} as its smallest eigenvalue: "
             "some variables are given by others, there are no more rows than variables, or the "

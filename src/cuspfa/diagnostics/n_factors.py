@@ -1,4 +1,4 @@
-"""How many factors? The evidence beside what other rules, new rows and halves of the data say."""
+"""The number of factors by the evidence, other rules, held-out rows and halves of the data."""
 
 from __future__ import annotations
 
@@ -6,40 +6,41 @@ import math
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
-from joblib import Parallel, delayed
 from sklearn.base import clone
 
-from cuspfa._typing import Array, Indices, RandomState
-from cuspfa._utils.arguments import generator, must_be, one_of, whole
+from cuspfa._typing import Array, RandomState
+from cuspfa._utils.arguments import generator, is_whole, must_be, one_of, whole
 from cuspfa._utils.tables import Columns, data_frame, html_table
-from cuspfa._utils.warn import silent
 from cuspfa.data.validate import check_table
-from cuspfa.diagnostics.fit_measures import QUICK
-from cuspfa.diagnostics.retention import match_factors, parallel_analysis
+from cuspfa.diagnostics.fit_measures import WIDEST_BY_FACTORS
+from cuspfa.diagnostics.resampling import (
+    HeldOut,
+    choose,
+    held_out_by_number,
+    random_parts,
+    replicate_in_halves,
+)
+from cuspfa.diagnostics.retention import ALIKE_CONGRUENCE, parallel_analysis
 from cuspfa.errors import DataError
 from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
+from cuspfa.inference.engine import engine_of
 from cuspfa.posterior.base import Posterior
-from cuspfa.reporting.summary import MIN_SHARE, Summary
+from cuspfa.posterior.error_curve import ModelErrorCurve
+from cuspfa.reporting.headline import MORE_TOLERABLE, PAGE_WIDTH, TOLERABLE, LargeShare, curve_lines
+from cuspfa.reporting.summary import Summary, size_text
 
-Tables = Literal["numbers", "factors", "rules"]
-ALIKE = 0.85
-"""Congruence from which on two factors are called alike (Lorenzo-Seva & ten Berge, 2006)."""
-MIN_ROWS = 10
-"""With fewer rows there is no number of factors to be relied on, still less in half of them."""
-FURTHER = 3
-"""So many factors more than the model has are tried on held-out rows."""
-EQUAL = 5e-4
-"""Held-out log-likelihoods a row this close print as the same, and count as such."""
-ALIVE = 1e-6
-"""A factor with a smaller share of the variance than this found nothing to explain and died."""
+Tables = Literal["numbers", "factors", "rules", "model_error"]
+MIN_ROWS_TO_DIVIDE = 10
+"""Fewest rows: with fewer the number of factors is unreliable, in half of them still more."""
+FURTHER_NUMBERS = 3
+"""Numbers of factors above that of the model which are tried on held-out rows."""
 
 
 class Replication(NamedTuple):
-    """One factor of the whole fit, with its strength and whether halves of the rows find it."""
+    """One factor of the whole fit: its strength, and its congruence between halves of the rows."""
 
     share: float
     """Share of the variables' variance."""
@@ -52,46 +53,23 @@ class Replication(NamedTuple):
     highest: float
     """Its range over the splits."""
     chance: float
-    """The same mean after the variables of one half were permuted: what turning alone achieves."""
-
-
-class HeldOut(NamedTuple):
-    """One number of factors, judged by rows it was not fitted to."""
-
-    n_factors: int
-    log_likelihood: float
-    """Mean log density of a held-out row."""
-    behind: float
-    """How much less that is than the best number has."""
-    standard_error: float
-    """Of `behind`, from the paired differences row by row."""
-    kept: float
-    """How many of the factors had any loadings, mean over the folds; the others died."""
-
-    @property
-    def real(self) -> bool:
-        """That, on average, less than one of the factors died.
-
-        Else the fit has fewer factors than it was asked for, and should not speak for so many: the
-        dead ones add a trifle to the noise variances, which may well predict a trifle better.
-        """
-        return self.kept > self.n_factors - 1
+    """The mean congruence after the variables of one half were permuted: by rotation alone."""
 
 
 @dataclass(frozen=True)
 class FactorSelection:
-    """`print` it, or read its fields.
+    """The number of factors by several rules; `print` it, or read its fields.
 
     Attributes
     ----------
     headline : str
-        K, how many of these are large, and parallel analysis, in one line.
+        K, and the number that remains if the model may be a little wrong.
     n_rows, n_columns : int
         Size of the data.
     n_factors : int
         K of the model fitted to all rows.
     n_large : int
-        How many of them explain more than 3 % of the variance.
+        How many of them explain more than `large_share.value` of the variance.
     factors : tuple of Replication
         By factor, strongest first: share, its interval, congruence of halves.
     weights : dict
@@ -104,7 +82,7 @@ class FactorSelection:
         By number of factors.
     best_held_out : int
         The number with the highest held-out log-likelihood (the smallest, if several have it), of
-        those whose factors did not die.
+        those whose factors all have loadings.
     one_standard_error : int
         The smallest number that is behind the best by no more than one standard error.
     n_replicated : int
@@ -113,6 +91,10 @@ class FactorSelection:
         Fits to parts of the rows that stopped before they had converged.
     remark : str
         Why K and not a larger number that has more weight; empty if there is none.
+    large_share : LargeShare
+        The share of the variance above which a factor is called large, and the rule.
+    curve : ModelErrorCurve
+        The number of factors by tolerated model error, from all rows.
     """
 
     headline: str
@@ -130,13 +112,17 @@ class FactorSelection:
     one_standard_error: int
     n_replicated: int
     n_unconverged: int
-    remark: str = ""
+    remark: str
+    large_share: LargeShare
+    curve: ModelErrorCurve
 
     def __str__(self) -> str:
-        lines = [self.headline, *textwrap.wrap(self.remark, 80, subsequent_indent="  ")]
-        lines += [f"{self.n_rows} rows, {self.n_columns} columns", ""]
+        lines = textwrap.wrap(self.headline, PAGE_WIDTH)
+        lines += textwrap.wrap(self.remark, PAGE_WIDTH, subsequent_indent="  ")
+        lines += [size_text(self.n_rows, self.n_columns), ""]
+        lines += [*curve_lines(self.curve), ""]
         if self.factors:
-            lines += [*_factor_lines(self.factors), ""]
+            lines += [*_replication_lines(self.factors), ""]
         lines += [*_number_lines(self.held_out, self.weights), ""]
         lines += [f"{what:<46}{count:4d}" for what, count in _answers(self)]
         if self.n_unconverged:
@@ -148,9 +134,9 @@ class FactorSelection:
 
         Parameters
         ----------
-        what : {"numbers", "factors", "rules"}, default="numbers"
+        what : {"numbers", "factors", "rules", "model_error"}, default="numbers"
             Evidence weights and held-out likelihoods by number of factors; shares and congruences
-            by factor; or the number of factors by each rule.
+            by factor; the number of factors by each rule; or by tolerated model error.
         """
         one_of("what", what, get_args(Tables))
         return data_frame(self._tables()[what])
@@ -161,6 +147,8 @@ class FactorSelection:
         captions = {"rules": self.headline, "numbers": "By number of factors"}
         if self.factors:
             captions["factors"] = "By factor"
+        if self.curve.points:
+            captions["model_error"] = "By tolerated model error"
         return "".join(html_table(tables[name], text) for name, text in captions.items())
 
     def _tables(self) -> dict[str, Columns]:
@@ -182,6 +170,7 @@ class FactorSelection:
             },
             "factors": {"factor": list(range(1, len(self.factors) + 1)), **by_factor},
             "rules": {"rule": [what for what, _ in answers], "n_factors": [k for _, k in answers]},
+            "model_error": self.curve.columns(),
         }
 
 
@@ -195,7 +184,7 @@ def select_n_factors(
     random_state: RandomState = 0,
     n_jobs: int | None = None,
 ) -> FactorSelection:
-    """How many factors there are, and how many of them matter, by every rule at once.
+    """The number of factors by every rule at once, and how many of them are large.
 
     Fits all rows once, each number of factors once for each fold, and two halves for each split.
 
@@ -229,7 +218,7 @@ def select_n_factors(
     >>> X = datasets.simulate(200, 8, 2, random_state=1).X
     >>> found = select_n_factors(CuspFactorAnalysis(), X, n_folds=2, n_splits=2)
     >>> print(found.headline)
-    2 factors, all of which explain more than 3 % each (parallel analysis: 2)
+    2 factors can be told from chance, also if the model may be off by RMSEA 0.07
     >>> found.best_held_out, found.one_standard_error, found.n_replicated
     (2, 2, 2)
     """
@@ -237,24 +226,30 @@ def select_n_factors(
     rows, (n, p) = table.rows, table.rows.shape
     folds = whole("n_folds", n_folds, 2)
     splits = whole("n_splits", n_splits, 1)
-    if n < MIN_ROWS:
-        raise DataError(f"X must have at least {MIN_ROWS} rows to be divided. Got {n} instead.")
+    if n < MIN_ROWS_TO_DIVIDE:
+        raise DataError(
+            f"X must have at least {MIN_ROWS_TO_DIVIDE} rows to be divided. Got {n} instead."
+        )
     if folds > n:
         raise must_be("n_folds", f"at most the {n} rows", n_folds)
     jobs = _jobs(n_jobs)
     rng = generator(random_state)
     template = _template(model, rng)
     most = _most(template, p)
-    tried = None if numbers is None else _numbers(numbers, most)
+    tried = None if numbers is None else _check_numbers(numbers, most)
     fitted = clone(template).fit(X)
     k = int(fitted.n_factors_)
     if tried is None:
-        tried = list(range(0 if k < 2 else 1, min(k + FURTHER, most) + 1))
+        tried = list(range(0 if k < 2 else 1, min(k + FURTHER_NUMBERS, most) + 1))
 
-    held_out, unconverged = _held_out(template, rows, tried, _parts(n, folds, rng), jobs)
-    halves = [_parts(n, 2, rng)[0] for _ in range(splits if k else 0)]
+    held_out, unconverged = held_out_by_number(
+        template, rows, tried, random_parts(n, folds, rng), jobs
+    )
+    halves = [random_parts(n, 2, rng)[0] for _ in range(splits if k else 0)]
     orders = [rng.permutation(p) for _ in halves]
-    congruent, chance, more = _replicate(template, rows, fitted.loadings_, halves, orders, jobs)
+    congruent, chance, more = replicate_in_halves(
+        template, rows, fitted.loadings_, halves, orders, jobs
+    )
     summary = fitted.posterior_.summary()
     by_factors, by_components = _parallel(summary, fitted.posterior_)
     best, near = choose(held_out)
@@ -263,7 +258,7 @@ def select_n_factors(
         n_rows=n,
         n_columns=p,
         n_factors=k,
-        n_large=sum(line.share > MIN_SHARE for line in summary.factors),
+        n_large=summary.n_large,
         factors=_by_factor(summary, congruent, chance),
         weights={one.n_factors: float(one.weight) for one in fitted.search_ if one.weight > 0},
         parallel_factors=by_factors,
@@ -272,9 +267,11 @@ def select_n_factors(
         held_out=tuple(held_out),
         best_held_out=best,
         one_standard_error=near,
-        n_replicated=int(np.sum(congruent.mean(axis=0) > ALIKE)) if k else 0,
+        n_replicated=int(np.sum(congruent.mean(axis=0) > ALIKE_CONGRUENCE)) if k else 0,
         n_unconverged=unconverged + more,
         remark=summary.remark,
+        large_share=summary.large_share,
+        curve=summary.curve,
     )
 
 
@@ -298,158 +295,29 @@ def _template(model: CuspFactorAnalysis, rng: np.random.Generator) -> CuspFactor
 
 def _most(model: CuspFactorAnalysis, p: int) -> int:
     """The largest number of factors that may be asked for."""
-    limit = getattr(model.method, "max_factors", None)
+    limit = engine_of(model.method).max_factors
     return p if limit is None else min(p, int(limit))
 
 
-def _numbers(numbers: Any, most: int) -> list[int]:
+def _check_numbers(numbers: Any, most: int) -> list[int]:
     if not isinstance(numbers, Iterable):
         raise must_be("numbers", "None or several numbers of factors, as in range(1, 9)", numbers)
     chosen = sorted({whole("numbers", one, 0) for one in numbers})
     if not chosen:
         raise must_be("numbers", "None or at least one number of factors", numbers)
     if chosen[-1] > most:
-        raise must_be("numbers", f"at most {most}, for so many may be fitted", chosen[-1])
+        raise must_be(
+            "numbers", f"at most {most}, the largest number that can be fitted", chosen[-1]
+        )
     return chosen
 
 
 def _jobs(n_jobs: Any) -> int | None:
     if n_jobs is None:
         return None
-    if isinstance(n_jobs, (bool, np.bool_)) or not isinstance(n_jobs, Integral) or n_jobs == 0:
+    if not is_whole(n_jobs) or n_jobs == 0:
         raise must_be("n_jobs", "None or a whole number other than 0, as in joblib", n_jobs)
     return int(n_jobs)
-
-
-# --- fits to parts of the rows ---
-
-
-def _parts(n: int, number: int, rng: np.random.Generator) -> list[Indices]:
-    """Row numbers of so many random parts whose sizes differ by one at most."""
-    return [np.sort(part) for part in np.array_split(rng.permutation(n), number)]
-
-
-def _fit(model: CuspFactorAnalysis, rows: Any, k: int) -> CuspFactorAnalysis:
-    """A copy with k factors.
-
-    What the fit would warn of, such as factors that have nothing to explain, is no concern of the
-    user's here: the numbers are tried for that very reason.
-    """
-    with silent():
-        try:
-            fitted: CuspFactorAnalysis = clone(model).set_params(n_factors=k).fit(rows)
-        except DataError as error:
-            raise DataError(
-                f"X cannot be divided: {rows.shape[0]} of its rows by themselves cannot be "
-                f"fitted. {error} Or use fewer parts, or more rows."
-            ) from error
-    return fitted
-
-
-def _outside(n: int, part: Indices) -> Indices:
-    return np.setdiff1d(np.arange(n), part, assume_unique=True)
-
-
-class _Fold(NamedTuple):
-    densities: Array
-    """Log densities of the rows held out."""
-    kept: int
-    converged: bool
-
-
-def _one_fold(model: CuspFactorAnalysis, rows: Any, part: Indices, k: int) -> _Fold:
-    """A part of the rows under the fit to all the others."""
-    fitted = _fit(model, rows[_outside(rows.shape[0], part)], k)
-    kept = int(np.sum(np.mean(fitted.loadings_**2, axis=0) > ALIVE))
-    return _Fold(fitted.score_samples(rows[part]), kept, bool(fitted.converged_))
-
-
-def _held_out(
-    model: CuspFactorAnalysis,
-    rows: Any,
-    numbers: Sequence[int],
-    parts: Sequence[Indices],
-    n_jobs: int | None,
-) -> tuple[list[HeldOut], int]:
-    """Held-out log-likelihood by number of factors, and how many fits did not converge."""
-    done: list[_Fold] = Parallel(n_jobs=n_jobs)(
-        delayed(_one_fold)(model, rows, part, k) for k in numbers for part in parts
-    )
-    densities = np.empty((len(numbers), rows.shape[0]))
-    kept = np.empty((len(numbers), len(parts)))
-    for task, fold in enumerate(done):
-        number, place = divmod(task, len(parts))
-        densities[number, parts[place]] = fold.densities
-        kept[number, place] = fold.kept
-    unconverged = sum(not fold.converged for fold in done)
-    return compare_held_out(numbers, densities, kept.mean(axis=1)), unconverged
-
-
-def compare_held_out(numbers: Sequence[int], densities: Array, kept: Array) -> list[HeldOut]:
-    """Means of log densities (numbers, rows), with paired differences to the best of them.
-
-    `kept` is how many factors of each number were alive.
-    """
-    means = densities.mean(axis=1)
-    real = kept > np.array(numbers) - 1
-    # A prior with a finite spike may leave fewer of every number; then all are alike in that.
-    among = np.where(real | ~real.any(), means, -np.inf)
-    best = int(np.argmax(among >= among.max() - EQUAL))
-    differences = densities[best] - densities
-    errors = differences.std(axis=1, ddof=1) / np.sqrt(densities.shape[1])
-    return [
-        HeldOut(k, float(mean), float(behind), float(error), float(alive))
-        for k, mean, behind, error, alive in zip(
-            numbers, means, differences.mean(axis=1), errors, kept, strict=True
-        )
-    ]
-
-
-def choose(held_out: Sequence[HeldOut]) -> tuple[int, int]:
-    """The best number, and the smallest that is no more than a standard error behind it."""
-    best = next(one for one in held_out if one.behind == 0.0)
-    near = next(one for one in held_out if one.behind <= one.standard_error)
-    return best.n_factors, near.n_factors
-
-
-def _one_split(
-    model: CuspFactorAnalysis, rows: Any, target: Array, half: Indices, order: Indices
-) -> tuple[Array, Array, int]:
-    """Congruence of two halves by factor of the target, by chance, and fits not converged.
-
-    The first half is turned towards the target, so that its factors have the names of those of the
-    whole fit; the second is turned towards the first, and never sees the target.
-    """
-    k = target.shape[1]
-    fits = [_fit(model, rows[part], k) for part in (half, _outside(rows.shape[0], half))]
-    # A finite spike may have left fewer factors: those that are missing agree with nothing.
-    first, second = (
-        np.pad(fit.loadings_, ((0, 0), (0, k - fit.loadings_.shape[1]))) for fit in fits
-    )
-    named = match_factors(target, first).second
-    return (
-        match_factors(named, second).congruence,
-        match_factors(named, second[order]).congruence,
-        sum(not fit.converged_ for fit in fits),
-    )
-
-
-def _replicate(
-    model: CuspFactorAnalysis,
-    rows: Any,
-    target: Array,
-    halves: Sequence[Indices],
-    orders: Sequence[Indices],
-    n_jobs: int | None,
-) -> tuple[Array, Array, int]:
-    """Congruences (splits, K), those by chance, and how many fits did not converge."""
-    done = Parallel(n_jobs=n_jobs)(
-        delayed(_one_split)(model, rows, target, half, order)
-        for half, order in zip(halves, orders, strict=True)
-    )
-    shape = len(halves), target.shape[1]
-    found, chance = (np.reshape([one[side] for one in done], shape) for side in (0, 1))
-    return found, chance, sum(one[2] for one in done)
 
 
 def _by_factor(summary: Summary, found: Array, chance: Array) -> tuple[Replication, ...]:
@@ -472,7 +340,7 @@ def _parallel(summary: Summary, posterior: Posterior) -> tuple[int | None, int |
     correlation, n = posterior.sample_correlation, posterior.correlation_rows
     if summary.parallel is None or correlation is None or n is None:
         return None, None
-    if len(correlation) > QUICK:
+    if len(correlation) > WIDEST_BY_FACTORS:
         return None, summary.parallel
     components = parallel_analysis(correlation, n, kind="components", random_state=0)
     return summary.parallel, components.n_factors
@@ -481,7 +349,7 @@ def _parallel(summary: Summary, posterior: Posterior) -> tuple[int | None, int |
 # --- the page ---
 
 
-def _factor_lines(factors: Sequence[Replication]) -> list[str]:
+def _replication_lines(factors: Sequence[Replication]) -> list[str]:
     lines = [
         "                                 congruence of random halves",
         "factor   share   95 % interval   mean  lowest  highest  by chance",
@@ -514,14 +382,21 @@ def _number_lines(held_out: Sequence[HeldOut], weights: dict[int, float]) -> lis
 
 def _answers(found: FactorSelection) -> list[tuple[str, int]]:
     """The number of factors by each rule that has one."""
+    tolerated = [
+        one for one in map(found.curve.find, (TOLERABLE, MORE_TOLERABLE)) if one is not None
+    ]
     answers = [
         ("evidence", found.n_factors),
-        (f"more than {100 * MIN_SHARE:.0f} % of the variance each", found.n_large),
+        *(
+            (f"evidence, model off by RMSEA {one.model_error:g}", one.n_factors)
+            for one in tolerated
+        ),
+        (f"more than {found.large_share.short} of the variance each", found.n_large),
         ("parallel analysis, factors", found.parallel_factors),
         ("parallel analysis, components", found.parallel_components),
         ("Velicer's minimum average partial", found.minimum_average_partial),
         ("held-out likelihood, the best", found.best_held_out),
         ("held-out likelihood, within a standard error", found.one_standard_error),
-        (f"congruence of halves above {ALIKE}", found.n_replicated),
+        (f"congruence of halves above {ALIKE_CONGRUENCE}", found.n_replicated),
     ]
     return [(what, count) for what, count in answers if count is not None]

@@ -1,4 +1,4 @@
-"""How the answer depends on the prior: a table over settings, cheap because a fit is."""
+"""The number of factors and the bound over settings of the prior."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from sklearn.base import clone
 
 from cuspfa._typing import Array
 from cuspfa._utils.arguments import must_be
-from cuspfa._utils.tables import Columns, Table
+from cuspfa._utils.tables import Columns, TabularResult
 from cuspfa.data.moments import Moments
 from cuspfa.data.validate import check_table
 from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
-from cuspfa.inference.engine import ENGINES, default_prior
+from cuspfa.inference.engine import engine_of
 from cuspfa.model.slabs import Slab
 
 
 class PriorSensitivityRow(NamedTuple):
-    """One setting of the prior and what it leads to."""
+    """One setting of the prior, and the fit under it."""
 
     alpha: float
     spike: float | None
@@ -32,8 +32,17 @@ class PriorSensitivityRow(NamedTuple):
     lower_bound: float
 
 
-class PriorSensitivity(Table, list[PriorSensitivityRow]):
-    """A row for each setting of the prior: a list."""
+class PriorSensitivity(TabularResult, list[PriorSensitivityRow]):
+    """A list with a row for each setting of the prior.
+
+    Examples
+    --------
+    >>> from cuspfa import CuspFactorAnalysis, datasets, prior_sensitivity
+    >>> X = datasets.simulate(200, 10, 2, random_state=1).X
+    >>> table = prior_sensitivity(CuspFactorAnalysis(), X, alpha=[1, 5])
+    >>> table.to_frame()["n_factors"].tolist()
+    [2, 2]
+    """
 
     def _columns(self) -> Columns:
         names = PriorSensitivityRow._fields
@@ -75,10 +84,7 @@ def prior_sensitivity(
     """
     if not isinstance(model, CuspFactorAnalysis):
         raise must_be("model", "a CuspFactorAnalysis", type(model).__name__)
-    base = model.prior
-    if base is None:
-        method = model.method
-        base = default_prior(ENGINES[method]() if isinstance(method, str) else method)
+    base = engine_of(model.method).default_prior() if model.prior is None else model.prior
     values: list[list[Any]] = []
     for name, given in (("alpha", alpha), ("spike", spike), ("slab", slab)):
         if given is not None and not isinstance(given, Iterable):

@@ -1,21 +1,22 @@
-"""How good are scores and scales: functions of loadings and correlations alone."""
+"""Reliability of scores and scales, from loadings and correlations alone."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from cuspfa._typing import Array
+from cuspfa._typing import Array, Indices
 from cuspfa._utils.arguments import must_be
-from cuspfa.data.validate import check_columns
+from cuspfa.data.column_choice import check_columns
 from cuspfa.diagnostics.matrices import check_definite, correlation_matrix, loading_matrix
 from cuspfa.errors import DataError
+from cuspfa.posterior.draws import Draws
 
 
 def omega_total(loadings: Any, noise_share: Any, *, columns: Any = None, keys: Any = None) -> float:
-    """McDonald's ω of a sum score: the part of its variance that common factors make.
+    """McDonald's ω of a sum score: the part of its variance that is due to common factors.
 
     Parameters
     ----------
@@ -45,7 +46,7 @@ def omega_total(loadings: Any, noise_share: Any, *, columns: Any = None, keys: A
     0.7494
     """
     rows, noise = _loadings_and_noise(loadings, "noise_share", noise_share)
-    return _omega(rows, noise, _weights(columns, keys, len(rows)))
+    return _omega(rows, noise, _sum_weights(columns, keys, len(rows)))
 
 
 def omega_by_group(
@@ -76,7 +77,9 @@ def omega_by_group(
     rows, noise = _loadings_and_noise(loadings, "noise_share", noise_share)
     if not isinstance(groups, Mapping):
         raise must_be("groups", "a mapping from names to columns", groups)
-    return {name: _omega(rows, noise, _weights(c, keys, len(rows))) for name, c in groups.items()}
+    return {
+        name: _omega(rows, noise, _sum_weights(c, keys, len(rows))) for name, c in groups.items()
+    }
 
 
 def _omega(loadings: Array, noise: Array, weights: Array) -> float:
@@ -113,7 +116,7 @@ def cronbach_alpha(correlation: Any, *, columns: Any = None, keys: Any = None) -
     0.7421
     """
     r = correlation_matrix("correlation", correlation)
-    weights = _weights(columns, keys, len(r))
+    weights = _sum_weights(columns, keys, len(r))
     size = int(np.sum(weights**2))
     if size < 2:
         raise must_be("columns", "at least two variables", columns)
@@ -121,6 +124,25 @@ def cronbach_alpha(correlation: Any, *, columns: Any = None, keys: Any = None) -
     if total <= 0:
         raise DataError("the sum of these variables does not vary; α is not defined.")
     return size / (size - 1) * (1 - size / total)
+
+
+class ScaleDraws(NamedTuple):
+    """α and ω of one sum score, for each draw."""
+
+    alpha: Array
+    omega: Array
+
+
+def scale_draws(draws: Draws, columns: Indices, keys: Array) -> ScaleDraws:
+    """`cronbach_alpha` and `omega_total` of each draw's model, for the sum of some variables.
+
+    `keys` has 1 or -1 for each of these. The variance of the sum is that of the model's
+    correlations; ω counts what any factor explains of it.
+    """
+    some, size = draws.only(columns), len(columns)
+    common = np.sum((keys @ some.standardized_loadings) ** 2, axis=1)
+    total = common + np.sum(1.0 - some.communality, axis=1)
+    return ScaleDraws(size / (size - 1) * (1.0 - size / total), common / total)
 
 
 def determinacy(loadings: Any, noise_variance: Any, *, factor_correlations: Any = None) -> Array:
@@ -155,25 +177,25 @@ def determinacy(loadings: Any, noise_variance: Any, *, factor_correlations: Any 
         j = int(np.argmin(noise))
         raise DataError(
             f"noise_variance must be above zero. Got {noise[j]:g} at index {j}: a variable without "
-            "noise tells its factors exactly."
+            "noise determines its factors exactly."
         )
     # ΛᵀΩ⁻¹Λ = (I + B)⁻¹B with B = ΛᵀΣ⁻¹Λ (Woodbury): no p×p matrix, no small difference.
-    # Correlated factors are Tᵀη with TᵀT = Φ and Λ = (ΛTᵀ)T^{-T}: B of η, turned at the end.
-    turn: Array = np.eye(rows.shape[1])
+    # Correlated factors are Tᵀη with TᵀT = Φ and Λ = (ΛTᵀ)T^{-T}: B of η, rotated at the end.
+    rotation: Array = np.eye(rows.shape[1])
     if factor_correlations is not None and rows.shape[1] > 1:
         phi = correlation_matrix("factor_correlations", factor_correlations)
         if len(phi) != rows.shape[1]:
             raise must_be("factor_correlations", f"of {rows.shape[1]} factors", phi.shape)
         check_definite("factor_correlations", phi)
-        turn = np.asarray(np.linalg.cholesky(phi).T)
+        rotation = np.asarray(np.linalg.cholesky(phi).T)
     with np.errstate(over="ignore", invalid="ignore"):
-        b = turn @ ((rows.T / noise) @ rows) @ turn.T
+        b = rotation @ ((rows.T / noise) @ rows) @ rotation.T
     if not np.all(np.isfinite(b)):
         raise DataError("loadings squared, divided by noise_variance, are too large for a number.")
     # By eigenvalues, since I + B is singular to rounding error where loadings differ much in size.
     values, vectors = np.linalg.eigh(b)
     shares = np.maximum(values, 0.0) / (1.0 + np.maximum(values, 0.0))
-    squared = np.diag(turn.T @ (vectors * shares) @ vectors.T @ turn)
+    squared = np.diag(rotation.T @ (vectors * shares) @ vectors.T @ rotation)
     return np.asarray(np.sqrt(np.clip(squared, 0.0, 1.0)))
 
 
@@ -188,8 +210,8 @@ def _loadings_and_noise(loadings: Any, name: str, noise: Any) -> tuple[Array, Ar
     return rows, values
 
 
-def _weights(columns: Any, keys: Any, p: int) -> Array:
-    """1, -1 or 0 for each variable: what the sum score does with it."""
+def _sum_weights(columns: Any, keys: Any, p: int) -> Array:
+    """1, -1 or 0 for each variable: its weight in the sum score."""
     chosen = np.arange(p) if columns is None else check_columns(columns, p, None)
     if not len(chosen):
         raise must_be("columns", "at least one variable", columns)

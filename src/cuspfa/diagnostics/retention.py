@@ -1,7 +1,7 @@
-"""How many factors others would keep, and whether two solutions found the same ones.
+"""Classical rules for the number of factors, and congruence of two solutions.
 
-Parallel analysis and the minimum average partial are the classical answers to "how many", to be
-set beside the evidence. Congruence compares the loadings of two halves, samples or methods.
+Parallel analysis and the minimum average partial are to be compared with the evidence. Congruence
+compares the loadings of two halves, samples or methods.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from cuspfa._typing import Array, Indices, RandomState
-from cuspfa._utils.arguments import generator, must_be, one_of, positive, whole
+from cuspfa._utils.arguments import generator, must_be, one_of, positive, true_or_false, whole
+from cuspfa._utils.linalg import polar_factor
 from cuspfa._utils.tables import Columns, data_frame, html_table
 from cuspfa.diagnostics.matrices import correlation_matrix, loading_matrix
 from cuspfa.errors import DataError
@@ -29,16 +30,16 @@ __all__ = [
 
 # --- parallel analysis ---
 
-BLOCK = 4_000_000
+MAX_SIMULATED_ENTRIES = 4_000_000
 """Entries of simulated matrices that are held at once."""
-LARGEST_LOADING = np.sqrt(0.995)
+HEYWOOD_LIMIT = np.sqrt(0.995)
 """Bound of a loading of the single factor, as in the R package psych (a uniqueness of 0.005)."""
-CONVERGED_WITHIN, ROUGHLY = 1e-6, 1e-4
-"""Change of a loading of the single factor at which it is found; noise needs fewer digits, for its
-quantiles over a hundred draws have two."""
+LOADING_TOLERANCE, NOISE_TOLERANCE = 1e-6, 1e-4
+"""Change of a loading of the single factor at which iterations end, for data and for noise.
+Quantiles over a hundred draws of noise have two digits."""
 MAX_SWEEPS = 1000
-ROUNDING = 1e-6
-"""By which an eigenvalue must be above its reference: both may be zero up to rounding."""
+EIGENVALUE_ROUNDING = 1e-6
+"""Least difference of an eigenvalue above its reference: both may be zero up to rounding."""
 
 
 class ParallelAnalysis(NamedTuple):
@@ -75,7 +76,7 @@ def parallel_analysis(
     kind: Literal["factors", "components"] = "factors",
     random_state: RandomState = 0,
 ) -> ParallelAnalysis:
-    """Horn's parallel analysis: which eigenvalues are larger than noise would have them.
+    """Horn's parallel analysis: the eigenvalues that are larger than those of noise.
 
     Correlation matrices of noise are drawn from their distribution, by the Bartlett decomposition
     of a Wishart matrix, so that the number of rows costs nothing.
@@ -124,12 +125,14 @@ def parallel_analysis(
     one_of("kind", kind, ("factors", "components"))
     rng = generator(random_state)
     p = len(r)
-    block = max(1, BLOCK // p**2)
+    block = max(1, MAX_SIMULATED_ENTRIES // p**2)
     sizes = [min(block, draws - start) for start in range(0, draws, block)]
-    noise = np.concatenate([_eigenvalues(_noise(n, p, k, rng), kind, ROUGHLY) for k in sizes])
+    noise = np.concatenate(
+        [_eigenvalues(_noise(n, p, k, rng), kind, NOISE_TOLERANCE) for k in sizes]
+    )
     reference = noise.mean(axis=0) if quantile is None else np.quantile(noise, quantile, axis=0)
-    observed = _eigenvalues(r[None], kind, CONVERGED_WITHIN)[0]
-    beaten = observed > reference + ROUNDING
+    observed = _eigenvalues(r[None], kind, LOADING_TOLERANCE)[0]
+    beaten = observed > reference + EIGENVALUE_ROUNDING
     return ParallelAnalysis(observed, reference, p if beaten.all() else int(np.argmin(beaten)))
 
 
@@ -173,7 +176,7 @@ def _single_factor(correlations: Array, settled: float) -> Array:
         for j in range(p):
             rest = np.maximum(squared_norm - loadings[:, j] ** 2, np.finfo(float).tiny)
             best = np.einsum("bi,bi->b", others[j], loadings) / rest
-            np.clip(best, -LARGEST_LOADING, LARGEST_LOADING, out=best)
+            np.clip(best, -HEYWOOD_LIMIT, HEYWOOD_LIMIT, out=best)
             loadings[:, j] = best
             squared_norm = rest + best**2
         if np.max(np.abs(loadings - before)) < settled:
@@ -195,7 +198,7 @@ class MinimumAveragePartial(NamedTuple):
 
 
 def minimum_average_partial(correlation: Any, *, power: int = 2) -> MinimumAveragePartial:
-    """Velicer's minimum average partial: components until they take more than is common.
+    """Velicer's minimum average partial: the number of components with the least correlation left.
 
     Parameters
     ----------
@@ -239,6 +242,9 @@ def minimum_average_partial(correlation: Any, *, power: int = 2) -> MinimumAvera
 
 # --- congruence ---
 
+EQUAL_CONGRUENCE, ALIKE_CONGRUENCE = 0.95, 0.85
+"""From which on two factors are called equal, and alike (Lorenzo-Seva & ten Berge, 2006)."""
+
 
 def congruence(loadings_a: Any, loadings_b: Any) -> Array:
     """Tucker's congruence of each factor of one solution with each of another.
@@ -265,7 +271,7 @@ def congruence(loadings_a: Any, loadings_b: Any) -> Array:
     array([[0.707, 0.   ]])
     """
     a, b = _two_loadings(loadings_a, loadings_b)
-    return _cosines(a, b)
+    return _congruence(a, b)
 
 
 class FactorMatch(NamedTuple):
@@ -278,8 +284,8 @@ class FactorMatch(NamedTuple):
     second: Array
     """(p, m) of the second."""
     columns: Indices
-    """(m, 2) which column of the first and of the second makes a pair; of a solution that was
-    turned, after the turn."""
+    """(m, 2) the columns of the first and of the second that make a pair; after the rotation, of
+    a solution that was rotated."""
 
 
 def match_factors(loadings_a: Any, loadings_b: Any, *, procrustes: bool = True) -> FactorMatch:
@@ -291,8 +297,8 @@ def match_factors(loadings_a: Any, loadings_b: Any, *, procrustes: bool = True) 
     pairs as the smaller solution has factors, in its order; what is left over of the larger one
     is not reported.
 
-    A turn towards a target also finds some of it in noise, the more so the more factors and the
-    fewer variables there are: compare with the congruence after permuting the rows of one side.
+    Procrustes rotation finds some of a target in noise, more with many factors and few variables:
+    compare with the congruence after permuting the rows of one side.
 
     Parameters
     ----------
@@ -318,13 +324,13 @@ def match_factors(loadings_a: Any, loadings_b: Any, *, procrustes: bool = True) 
            [1, 0]])
     """
     a, b = _two_loadings(loadings_a, loadings_b)
-    if not isinstance(procrustes, (bool, np.bool_)):
-        raise must_be("procrustes", "True or False", procrustes)
+    true_or_false("procrustes", procrustes)
     swapped = a.shape[1] > b.shape[1]
     target, other = (b, a) if swapped else (a, b)
-    if procrustes:
-        other = _procrustes(other, target)
-    cosines = _cosines(target, other)
+    if procrustes:  # missing columns of the target count as zeros
+        missing = other.shape[1] - target.shape[1]
+        other = other @ polar_factor(other.T @ np.pad(target, ((0, 0), (0, missing))))
+    cosines = _congruence(target, other)
     rows, columns = linear_sum_assignment(-np.abs(cosines))
     found = cosines[rows, columns]
     sides = target[:, rows], other[:, columns] * np.where(found < 0, -1.0, 1.0)
@@ -334,14 +340,7 @@ def match_factors(loadings_a: Any, loadings_b: Any, *, procrustes: bool = True) 
     return FactorMatch(np.abs(found), sides[0], sides[1], pairs)
 
 
-def _procrustes(loadings: Array, target: Array) -> Array:
-    """ΛQ nearest to the target, Q orthogonal; missing columns of the target count as zeros."""
-    missing = loadings.shape[1] - target.shape[1]
-    u, _, vt = np.linalg.svd(loadings.T @ np.pad(target, ((0, 0), (0, missing))))
-    return np.asarray(loadings @ (u @ vt))
-
-
-def _cosines(a: Array, b: Array) -> Array:
+def _congruence(a: Array, b: Array) -> Array:
     size = np.outer(np.linalg.norm(a, axis=0), np.linalg.norm(b, axis=0))
     return np.divide(a.T @ b, size, out=np.zeros(size.shape), where=size > 0)
 

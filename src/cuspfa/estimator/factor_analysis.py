@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from numbers import Integral
-from typing import Any, ClassVar, Self
+from collections.abc import Callable, Sequence
+from numbers import Integral, Real
+from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from sklearn import get_config
@@ -12,37 +12,49 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, estimator_html_repr
 
 from cuspfa._typing import RandomState
-from cuspfa._utils.arguments import generator, must_be, one_of
+from cuspfa._utils.arguments import generator, must_be, one_of, true_or_false
+from cuspfa._utils.fit_warning import FitWarning
+from cuspfa._utils.fit_warning_text import python_text
 from cuspfa._utils.sklearn_compat import Interval, StrOptions, check_parameters
+from cuspfa._utils.spelling import EngineSettings
+from cuspfa._utils.warn import warn
 from cuspfa.data.complete import Prepared
 from cuspfa.data.moments import Moments
 from cuspfa.data.prepare import prepare
-from cuspfa.errors import DataError
-from cuspfa.estimator.fit_warnings import announce_long_fit, warn_once
-from cuspfa.estimator.prediction import NewRows
+from cuspfa.errors import ConvergenceWarning, CuspWarning, DataError, PerformanceWarning
+from cuspfa.estimator.prediction import PredictionMixin
 from cuspfa.estimator.repr_html import with_result
+from cuspfa.inference._kernels import NOT_BUILT, not_built
 from cuspfa.inference.engine import (
     ENGINES,
-    Method,
+    Engine,
+    FitTask,
     Outcome,
-    default_prior,
+    engine_of,
     engine_settings,
     infer,
 )
 from cuspfa.inference.gibbs.settings import Gibbs
 from cuspfa.inference.variational.settings import Variational
+from cuspfa.model.model_error import LARGEST_MODEL_ERROR, SMALLEST_MODEL_ERROR
 from cuspfa.model.prior import CuspPrior
-from cuspfa.posterior.provenance import FitSettings, Origin, Provenance, versions
+from cuspfa.posterior.base import Posterior, check_posterior
+from cuspfa.posterior.provenance import (
+    FitSettings,
+    Origin,
+    Provenance,
+    versions,
+)
 from cuspfa.posterior.sampled import SampledPosterior
 from cuspfa.posterior.variational import VariationalPosterior
-from cuspfa.rotation.gpa import METHODS, Rotation, as_rotation
+from cuspfa.rotation.gpa import ROTATION_METHODS, Rotation, as_rotation
 
-FARTHEST = 1e30
+LARGEST_COLUMN_SD = 1e30
 """Standard deviations, on the scale of the prior, beyond which its numbers would mean nothing."""
-UNKNOWN = Origin()
+UNKNOWN_ORIGIN = Origin()
 
 
-class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
+class CuspFactorAnalysis(PredictionMixin, BaseEstimator):  # type: ignore[misc]
     """Gaussian factor analysis under the cumulative shrinkage process.
 
     y = center + Λη + ε with η ~ N(0, I) and ε ~ N(0, diag σ²); the number of factors is learned.
@@ -50,11 +62,10 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     n_factors : "auto" or int, default="auto"
-        The number of factors, or that it is to be found.
+        The number of factors; "auto" finds it.
     method : "variational", "gibbs", Variational or Gibbs, default="variational"
         The engine, a word or an object with its settings. To set these by `set_params` or search
-        over them (`method__tol`), pass `method=Variational()`: inside a word there is nothing to
-        set.
+        over them (`method__tol`), pass `method=Variational()`: a word has no settings.
     prior : CuspPrior or None, default=None
         None means `CuspPrior()`: a slab that learns each factor's scale, a spike at zero and a
         weak noise prior, all on the scale of the data. For `Gibbs` it means the same with
@@ -66,6 +77,14 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
         all the same. If False, a prior that is given is taken as it is, on the data's own scale;
         with `prior=None` all columns are divided by one common number, the root of their median
         variance, and columns of very different size are better standardised.
+    model_error : float or "auto", default=0.0
+        How far the population may be from a factor model, as a population RMSEA. 0, or less than
+        0.0001, takes the model to be exact. With 0.05, factors that an error of that size could
+        produce are not counted, however many rows there are. "auto" learns the error with the
+        number of factors, which takes many times as long; with fewer rows than columns, or missing
+        values, it means 0.
+        Covariances, intervals of correlations, densities and imputed values are those of the
+        population. `Gibbs` needs a number, complete data and no fewer rows than columns.
     rotation : None, str or Rotation, default=None
         Axes of the factors. None leaves them on principal axes. "varimax", "quartimax" and
         "equamax" keep them uncorrelated; "promax", "oblimin", "quartimin" and "geomin" do not. A
@@ -73,7 +92,8 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
     random_state : None, int, numpy.random.Generator or numpy.random.RandomState
         Seed of random starts and of a sampler. A search from the spectrum does not depend on it.
     n_jobs : int or None, default=None
-        Processes for random starts and for chains of large data, as in joblib.
+        Processes for random starts, and threads or processes for chains of large data, as in
+        joblib. The result does not depend on it.
 
     Attributes
     ----------
@@ -89,6 +109,8 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
         By number of factors: n_factors, lower_bound, evidence with its Monte Carlo
         evidence_error, tied (might another set of draws have chosen this number?), weight,
         n_iter, status. The weights of a sampler are probabilities.
+    model_error_ : float
+        ε, the model error of the fit: that of `model_error`, or the one that was learned.
     trace_ : ndarray (n_iter_,)
         The bound after each of the last run's iterations; of a sampler the log-likelihood of each
         draw, chain after chain.
@@ -97,8 +119,8 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
         components_ + diag(noise_variance_)` is `get_covariance()`. Signs are those of
         `loadings_`, where a factor's largest entry is positive; here another may be larger.
     loadings_ : ndarray (p, n_factors_)
-        The same factors on the correlation scale, `components_.T` divided by each variable's
-        standard deviation. Without a rotation the factors are rotated to the principal axes of
+        The loadings on the correlation scale, `components_.T` divided by each variable's standard
+        deviation. Without a rotation the factors are rotated to the principal axes of
         this matrix (its columns are orthogonal), so that they do not depend on the units of the
         data; with one, this is the pattern matrix. Strongest first, the largest loading of each
         positive (the first of them, where several are largest). `components_`, scores and names
@@ -133,14 +155,16 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
     (10, 10)
     """
 
-    posterior_: VariationalPosterior | SampledPosterior
-
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_factors": [StrOptions({"auto"}), Interval(Integral, 0, None, closed="left")],
-        "method": [StrOptions(set(ENGINES)), Variational, Gibbs],
+        "method": [StrOptions(set(ENGINES)), *ENGINES.values()],
         "prior": [CuspPrior, None],
         "standardize": ["boolean"],
-        "rotation": [StrOptions(set(METHODS) - {"target"}), Rotation, None],
+        "model_error": [
+            StrOptions({"auto"}),
+            Interval(Real, 0, LARGEST_MODEL_ERROR, closed="both"),
+        ],
+        "rotation": [StrOptions(set(ROTATION_METHODS) - {"target"}), Rotation, None],
         "random_state": [
             None,
             Interval(Integral, 0, None, closed="left"),
@@ -158,9 +182,10 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
         self,
         *,
         n_factors: int | str = "auto",
-        method: str | Method = "variational",
+        method: str | Engine = "variational",
         prior: CuspPrior | None = None,
         standardize: bool = True,
+        model_error: float | str = 0.0,
         rotation: str | Rotation | None = None,
         random_state: RandomState = None,
         n_jobs: int | None = None,
@@ -169,6 +194,7 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
         self.method = method
         self.prior = prior
         self.standardize = standardize
+        self.model_error = model_error
         self.rotation = rotation
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -216,12 +242,13 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
         (3, -5310.92)
         """
         one_of("method", method, tuple(ENGINES))
-        if not isinstance(search, (bool, np.bool_)):
-            raise must_be("search", "True or False", search)
+        true_or_false("search", search)
+        engine: Engine
         if method == "gibbs":
             if search:
                 raise must_be("search", "False with method='gibbs', which has none", search)
-            sampler = Gibbs(
+            prior = CuspPrior.gibbs_paper()
+            engine = Gibbs(
                 n_draws=2000,
                 n_chains=1,
                 burn_in=5000,
@@ -231,41 +258,37 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
                 mean="plug-in",
                 callback=callback,
             )
-            return cls(
-                method=sampler,
-                prior=CuspPrior.gibbs_paper(),
-                standardize=False,
-                random_state=random_state,
-                n_jobs=n_jobs,
-            )
-        return cls(
-            method=Variational(
+        else:
+            prior = CuspPrior.variational_paper()
+            engine = Variational(
                 tol=0.05,
                 init="spectral" if search else "random",
                 criterion="bound",
                 n_init=20,
                 mean="plug-in",
                 callback=callback,
-            ),
-            prior=CuspPrior.variational_paper(),
+            )
+        return cls(
+            method=engine,
+            prior=prior,
             standardize=False,
             random_state=random_state,
             n_jobs=n_jobs,
         )
 
     @classmethod
-    def from_posterior(cls, posterior: VariationalPosterior | SampledPosterior) -> Self:
-        """A fitted model of a posterior, such as one that `cuspfa.load` has read.
+    def from_posterior(cls, posterior: Posterior) -> Self:
+        """Make a fitted model from a posterior, such as one that `cuspfa.load` has read.
 
-        It answers all that the model answered which made the posterior: scores, densities, imputed
-        rows. Its parameters are those of that fit, the settings of the engine among them. Not kept
-        are `n_jobs`, callbacks, the folder of checkpoints, and the state of a generator that was
-        given as `random_state`.
+        It gives the same scores, densities and imputed rows as the model that made the posterior.
+        Its parameters are those of that fit, the settings of the engine among them. Not kept are
+        `n_jobs`, callbacks, the folder of checkpoints, and the state of a generator that was given
+        as `random_state`.
 
         Parameters
         ----------
         posterior : VariationalPosterior or SampledPosterior
-            What was learned.
+            The posterior of a fit.
 
         Returns
         -------
@@ -285,14 +308,11 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
         >>> bool((again.transform(X) == model.transform(X)).all())
         True
         """
-        if not isinstance(posterior, (VariationalPosterior, SampledPosterior)):
-            raise must_be(
-                "posterior", "the posterior_ of a fit, or what cuspfa.load has read", posterior
-            )
+        check_posterior(posterior)
         if posterior.fit_info is None:
             raise must_be("posterior", "of a fit, with its fit_info", "one without")
         model = cls(**_parameters(posterior))
-        model._store(posterior)
+        model._store(cast(VariationalPosterior | SampledPosterior, posterior))
         return model
 
     # --- fitting ---
@@ -316,6 +336,13 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         self
+
+        Examples
+        --------
+        >>> from cuspfa import CuspFactorAnalysis, datasets
+        >>> X = datasets.simulate(200, 10, 2, random_state=1).X
+        >>> CuspFactorAnalysis(rotation="oblimin").fit(X).loadings_.shape
+        (10, 2)
         """
         return self._fit(X)
 
@@ -345,7 +372,7 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
             raise must_be("moments", "a Moments object", moments)
         return self._fit(moments)
 
-    def _fit(self, X: Any, names: list[str] | None = None, origin: Origin = UNKNOWN) -> Self:
+    def _fit(self, X: Any, names: list[str] | None = None, origin: Origin = UNKNOWN_ORIGIN) -> Self:
         """Check, prepare, infer, store, warn.
 
         `names` are for data that have none of their own, and `origin` is what is known of them.
@@ -364,7 +391,9 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
             raise KeyboardInterrupt
         provenance = outcome.posterior.provenance
         assert provenance is not None
-        warn_once(provenance.warnings, provenance.settings.engine)
+        _issue(provenance.warnings, provenance.settings.engine)
+        if not_built():  # Python shows a warning once for each line of the user's
+            warn(NOT_BUILT, PerformanceWarning)
         return self
 
     # --- scikit-learn's own ---
@@ -392,7 +421,7 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
 
     # --- inside ---
 
-    def _check_n_factors(self, p: int, method: Method) -> None:
+    def _check_n_factors(self, p: int, method: Engine) -> None:
         target = getattr(self.rotation, "target", None)
         if target is not None and (len(target), len(target[0])) != (p, self.n_factors):
             raise must_be(
@@ -404,15 +433,12 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
             return
         if self.n_factors > p:
             raise must_be("n_factors", f"at most the {p} columns", self.n_factors)
-        if not isinstance(method, Variational):
-            return
-        if method.max_factors is not None and self.n_factors > method.max_factors:
-            raise must_be("n_factors", f"at most max_factors={method.max_factors}", self.n_factors)
+        method.check_n_factors(self.n_factors)
 
-    def _check_parameters(self) -> Method:
+    def _check_parameters(self) -> Engine:
         """The engine, checked like all parameters."""
         check_parameters(self)
-        method = ENGINES[self.method]() if isinstance(self.method, str) else self.method
+        method = engine_of(self.method)
         method.check()
         return method
 
@@ -423,36 +449,48 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
             return "columns"
         return "common" if self.prior is None else "none"
 
-    def _infer(self, prepared: Prepared, method: Method, origin: Origin) -> Outcome:
-        prior = default_prior(method) if self.prior is None else self.prior
+    def _infer(self, prepared: Prepared, method: Engine, origin: Origin) -> Outcome:
+        prior = method.default_prior() if self.prior is None else self.prior
         n_factors = None if isinstance(self.n_factors, str) else int(self.n_factors)
-        if isinstance(method, Variational):
-            announce_long_fit(prepared.source, n_factors)
+        expected = method.long_fit(prepared.source, n_factors)
+        if expected is not None:
+            _issue([expected], EngineSettings(method.name))
         sizes = np.sqrt(prepared.source.squares / prepared.source.counts)
-        if sizes.max() > FARTHEST:
+        if sizes.max() > LARGEST_COLUMN_SD:
             raise self._out_of_digits(prepared, "columns are too large for the prior's scale")
         settings = self._settings(method)
         try:
             return infer(
                 method,
-                prepared,
-                prior.for_counts(float(prepared.source.counts.min())),
-                n_factors=n_factors,
-                rng=generator(self.random_state),
-                n_jobs=None if self.n_jobs is None else int(self.n_jobs),
-                rotation=settings.rotation,
-                provenance=Provenance(
-                    settings,
-                    origin.data,
-                    origin.command,
-                    origin.warnings + prepared.warnings,
-                    versions(),
+                FitTask(
+                    prepared,
+                    prior.for_counts(float(prepared.source.counts.min())),
+                    n_factors,
+                    rng=generator(self.random_state),
+                    n_jobs=None if self.n_jobs is None else int(self.n_jobs),
+                    rotation=settings.rotation,
+                    provenance=Provenance(
+                        settings,
+                        origin.data or prepared.provenance,
+                        origin.command,
+                        origin.warnings + prepared.warnings,
+                        versions(),
+                    ),
+                    model_error=settings.model_error,
                 ),
             )
         except np.linalg.LinAlgError as error:
             raise self._out_of_digits(prepared, str(error)) from error
 
-    def _settings(self, method: Method) -> FitSettings:
+    @property
+    def _model_error(self) -> float | Literal["auto"]:
+        """`model_error`, with 0 for an error that is too small to have an effect."""
+        if isinstance(self.model_error, str):
+            return "auto"
+        size = float(self.model_error)
+        return size if size >= SMALLEST_MODEL_ERROR else 0.0
+
+    def _settings(self, method: Engine) -> FitSettings:
         """The parameters, as a posterior keeps them."""
         seed: Any = self.random_state
         if seed is not None:
@@ -462,6 +500,7 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
             n_factors="auto" if isinstance(self.n_factors, str) else int(self.n_factors),
             prior=self.prior,
             standardize=bool(self.standardize),
+            model_error=self._model_error,
             rotation=as_rotation(self.rotation),
             random_state=seed,
         )
@@ -491,6 +530,7 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
         self.n_iter_ = fit_info.n_iter
         self.expected_active_factors_ = posterior.expected_active_factors
         self.n_factors_ = posterior.n_active
+        self.model_error_ = posterior.model_error
         self.mean_ = posterior.mean
         self.noise_variance_ = posterior.noise_variance
         self.loadings_ = rotated_solution.loadings
@@ -505,7 +545,16 @@ class CuspFactorAnalysis(NewRows, BaseEstimator):  # type: ignore[misc]
             del self.feature_names_in_
 
 
-def _parameters(posterior: VariationalPosterior | SampledPosterior) -> dict[str, Any]:
+def _issue(warnings: Sequence[FitWarning], engine: EngineSettings) -> None:
+    """Issue one Python warning for all of them, if there are any."""
+    if not warnings:
+        return
+    unfinished = any(one.not_converged for one in warnings)
+    text = " ".join(python_text(one, engine) for one in warnings)
+    warn(text, ConvergenceWarning if unfinished else CuspWarning)
+
+
+def _parameters(posterior: Posterior) -> dict[str, Any]:
     """Parameters of the model that made a posterior, as far as they are known."""
     assert posterior.fit_info is not None
     if posterior.provenance is None:
@@ -521,6 +570,7 @@ def _parameters(posterior: VariationalPosterior | SampledPosterior) -> dict[str,
         "method": ENGINES[engine.name](**engine.values) if engine.values else engine.name,
         "prior": settings.prior,
         "standardize": settings.standardize,
+        "model_error": settings.model_error,
         "rotation": posterior.rotation,
         "random_state": None if seed == "generator" else seed,
     }

@@ -1,4 +1,4 @@
-"""Scores, densities and filled rows of tables larger than memory, written as they are made."""
+"""Scores, densities and imputed rows of tables larger than memory, written block by block."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from cuspfa._utils.optional import needed
 from cuspfa._utils.warn import warn
 from cuspfa.data.names import check_same_names, check_same_width
 from cuspfa.data.out_of_core.readers import names_columns
-from cuspfa.data.out_of_core.stream import RowStream
+from cuspfa.data.out_of_core.stream import RowStream, as_stream
 from cuspfa.data.tables.column_names import made_up_names, not_a_formula
 from cuspfa.errors import InputError
 from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
 from cuspfa.io.atomic import as_path, check_not_read, check_writable, replacing
 
 What = Literal["transform", "score_samples", "impute"]
-SUFFIXES = (".parquet", ".pq", ".csv", ".tsv")
+WRITTEN_SUFFIXES = (".parquet", ".pq", ".csv", ".tsv")
 
 
 def predict_to_file(model: CuspFactorAnalysis, what: What, X: Any, path: Any) -> int:
-    """What a fitted model says of each row, block by block, into a file.
+    """Write scores, log densities or imputed rows to a file, block by block.
 
-    The file is whole or not there at all: until the last row is written it has another name, and
-    if anything fails that file is removed and an old one stays. Needs `cuspfa[files]`.
+    The file is written whole or not at all: until the last row is written it has another name. If
+    anything fails, it is removed, and an old file stays. Needs `cuspfa[files]`.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class Written(NamedTuple):
 
 
 def write_blocks(model: CuspFactorAnalysis, what: What, X: Any, path: Any) -> Written:
-    """What `predict_to_file` does, with more to tell of it."""
+    """Write as `predict_to_file` does, and count rows with missing values."""
     if not isinstance(model, CuspFactorAnalysis):
         raise must_be("model", "a CuspFactorAnalysis", type(model).__name__)
     check_is_fitted(model)
@@ -99,7 +99,7 @@ def write_blocks(model: CuspFactorAnalysis, what: What, X: Any, path: Any) -> Wr
     call, counts = getattr(model, what), np.zeros(3, dtype=int)
     with replacing(target) as temporary, _writer(temporary, target.suffix, names) as write:
         for block in stream.blocks(allow_missing=True):
-            found = np.asarray(call(_named(block.rows, stream.names)), dtype=float)
+            found = np.asarray(call(_with_names(block.rows, stream.names)), dtype=float)
             write(found.reshape(len(found), -1))
             lacking = np.isnan(block.rows)
             counts += [len(found), lacking.any(axis=1).sum(), lacking.all(axis=1).sum()]
@@ -108,8 +108,8 @@ def write_blocks(model: CuspFactorAnalysis, what: What, X: Any, path: Any) -> Wr
 
 def _target(path: Any, stream: RowStream) -> Path:
     target = as_path(path)
-    if target.suffix.lower() not in SUFFIXES:
-        raise must_be("path", f"a name that ends in {', '.join(SUFFIXES)}", str(target))
+    if target.suffix.lower() not in WRITTEN_SUFFIXES:
+        raise must_be("path", f"a name that ends in {', '.join(WRITTEN_SUFFIXES)}", str(target))
     check_writable("path", target)
     for given in stream.paths:
         check_not_read("path", target, given)
@@ -119,19 +119,17 @@ def _target(path: Any, stream: RowStream) -> Path:
 def _stream(model: CuspFactorAnalysis, data: Any) -> RowStream:
     """With the columns of the fit, in their order."""
     fitted = model._names()
-    if isinstance(data, RowStream):
-        stream = data
-    elif fitted is not None and names_columns(data):
+    if fitted is not None and names_columns(data):
         stream = RowStream(data, columns=fitted)
     else:
-        stream = RowStream(data)
+        stream = as_stream(data)
     own = type(model).__name__
     check_same_names(own, fitted, stream.names)
     check_same_width(own, model.n_features_in_, stream.n_columns)
     return stream
 
 
-def _named(rows: Array, names: list[str] | None) -> Any:
+def _with_names(rows: Array, names: list[str] | None) -> Any:
     if names is None:
         return rows
     pyarrow = needed("pyarrow", "Writing by blocks", "files")

@@ -1,4 +1,4 @@
-"""What a fitted model says of new rows, and of the distribution they come from."""
+"""Methods of the estimator for new rows: scores, densities, imputation, samples, covariance."""
 
 from __future__ import annotations
 
@@ -11,18 +11,28 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from cuspfa._typing import Array, Indices, RandomState
-from cuspfa._utils.arguments import generator, must_be, whole
+from cuspfa._utils.arguments import generator, must_be, true_or_false, whole
 from cuspfa._utils.tables import frame_like, square_frame
 from cuspfa._utils.threads import one_blas_thread
+from cuspfa._utils.warn import warn
+from cuspfa.data.column_choice import check_columns
 from cuspfa.data.names import check_same_names, check_same_width
-from cuspfa.data.validate import Table, check_columns, check_rows, column_names
-from cuspfa.errors import DataError
+from cuspfa.data.validate import CheckedRows, check_rows, column_names
+from cuspfa.errors import CuspWarning, DataError
 from cuspfa.missing.prediction import ObservedRows
-from cuspfa.posterior.base import Posterior
-from cuspfa.posterior.predictive import FactorScores, MarginalGaussian
+from cuspfa.model.likelihoods.gaussian import MarginalGaussian
+from cuspfa.posterior.population import PopulationGaussian
+from cuspfa.posterior.predictive import FactorScores, log_densities, scores_of
+from cuspfa.posterior.sampled import SampledPosterior
+from cuspfa.posterior.variational import VariationalPosterior
+
+NOT_DETERMINED = (
+    "The population covariance leaves no variance to the scores of some rows. The covariances of "
+    "scores are those of the factor model without error."
+)
 
 
-class NewRows(TransformerMixin):  # type: ignore[misc]
+class PredictionMixin(TransformerMixin):  # type: ignore[misc]
     """Scores, densities, samples and covariance, from the attributes that a fit has set."""
 
     n_factors_: int
@@ -31,7 +41,7 @@ class NewRows(TransformerMixin):  # type: ignore[misc]
     rotation_matrix_: Array
     mean_: Array
     n_features_in_: int
-    posterior_: Posterior
+    posterior_: VariationalPosterior | SampledPosterior
 
     def transform(self, X: Any) -> Array:
         """Factor scores: E[η | y] of each row, given the expected loadings and noise.
@@ -80,15 +90,24 @@ class NewRows(TransformerMixin):  # type: ignore[misc]
         >>> scores.mean.shape, scores.covariance.shape
         ((200, 2), (2, 2))
         """
-        table, distribution = self._new_rows(X), self._marginal()
+        table, distribution = self._new_rows(X), self._population()
         with one_blas_thread(distribution.components.size):
             if table.has_missing:
                 observed = ObservedRows(distribution, table.rows)
-                return FactorScores(observed.scores(), observed.score_covariances())
-            return FactorScores(distribution.scores(table.rows), distribution.score_covariance)
+                mean, covariance = observed.scores(), observed.score_covariances()
+            else:
+                mean = scores_of(distribution, table.rows)
+                covariance = distribution.score_covariance
+            if np.linalg.eigvalsh(covariance).min(initial=np.inf) > 0:
+                return FactorScores(mean, covariance)
+            warn(NOT_DETERMINED, CuspWarning)
+            own = self._marginal()
+            if table.has_missing:
+                return FactorScores(mean, ObservedRows(own, table.rows).score_covariances())
+            return FactorScores(mean, own.score_covariance)
 
     def inverse_transform(self, X: Any) -> Array:
-        """Rows as the factors alone would have them: mean_ + scores @ components_.
+        """Rows reconstructed from factor scores: mean_ + scores @ components_.
 
         Parameters
         ----------
@@ -98,6 +117,14 @@ class NewRows(TransformerMixin):  # type: ignore[misc]
         Returns
         -------
         ndarray (n, p)
+
+        Examples
+        --------
+        >>> from cuspfa import CuspFactorAnalysis, datasets
+        >>> X = datasets.simulate(200, 10, 2, random_state=1).X
+        >>> model = CuspFactorAnalysis().fit(X)
+        >>> model.inverse_transform(model.transform(X)).shape
+        (200, 10)
         """
         check_is_fitted(self)
         scores, names, *_ = check_rows(X)
@@ -123,6 +150,13 @@ class NewRows(TransformerMixin):  # type: ignore[misc]
         -------
         ndarray (n,)
             −inf for a row with values too large to be squared; 0 for a row without any value.
+
+        Examples
+        --------
+        >>> from cuspfa import CuspFactorAnalysis, datasets
+        >>> X = datasets.simulate(200, 10, 2, random_state=1).X
+        >>> CuspFactorAnalysis().fit(X).score_samples(X).shape
+        (200,)
         """
         return self._log_densities(self._new_rows(X))
 
@@ -147,7 +181,7 @@ class NewRows(TransformerMixin):  # type: ignore[misc]
             values that are there.
         n_draws : int or None, default=None
             None fills in expected values: best for prediction, but too regular to be analysed as
-            if they were data. A number gives so many tables with values drawn from their
+            if they were data. A number gives this number of tables with values drawn from their
             distribution, each with loadings, noise and means drawn from the posterior: analyse each
             and pool by Rubin's rules.
         random_state : None, int, numpy.random.Generator or RandomState, default=0
@@ -172,9 +206,8 @@ class NewRows(TransformerMixin):  # type: ignore[misc]
         >>> model.impute(X, n_draws=5, random_state=0).shape
         (5, 200, 10)
         """
-        if not isinstance(return_std, (bool, np.bool_)):
-            raise must_be("return_std", "True or False", return_std)
-        table, distribution = self._new_rows(X), self._marginal()
+        true_or_false("return_std", return_std)
+        table, distribution = self._new_rows(X), self._population()
         if issparse(table.rows):
             raise DataError(
                 "X must be dense: in a sparse matrix what is left out is zero, not missing. Pass "
@@ -190,7 +223,9 @@ class NewRows(TransformerMixin):  # type: ignore[misc]
                 std = rows.copy() if observed is None else observed.standard_deviations()
                 return frame_like(filled, X), frame_like(std, X)
             if return_std:
-                raise must_be("return_std", "False with n_draws: the tables tell the spread", True)
+                raise must_be(
+                    "return_std", "False with n_draws, whose tables show the spread", True
+                )
             size, rng = whole("n_draws", n_draws, 1), generator(random_state)
             result = np.empty((size, *rows.shape))
             if observed is not None:
@@ -198,7 +233,15 @@ class NewRows(TransformerMixin):  # type: ignore[misc]
                 if len(draws) < size:  # of a sampler that kept fewer: some serve again
                     draws = draws.some(np.resize(rng.permutation(len(draws)), size))
                 means = self.posterior_.draw_means(draws, rng)
-                for place, filled in zip(result, observed.draw(draws, means, rng), strict=True):
+                population = self.posterior_.population
+                drawn = (
+                    observed.draw(draws, means, rng)
+                    if population is None
+                    else observed.draw_given(
+                        (population.draw(one, rng)[0] for one in draws.batches(1)), means, rng
+                    )
+                )
+                for place, filled in zip(result, drawn, strict=True):
                     place[...] = filled
         if isinstance(frame_like(rows, X), np.ndarray):
             return result
@@ -253,13 +296,22 @@ class NewRows(TransformerMixin):  # type: ignore[misc]
         Returns
         -------
         ndarray (n_samples, p)
+
+        Examples
+        --------
+        >>> from cuspfa import CuspFactorAnalysis, datasets
+        >>> X = datasets.simulate(200, 10, 2, random_state=1).X
+        >>> CuspFactorAnalysis().fit(X).sample(5, random_state=0).shape
+        (5, 10)
         """
         check_is_fitted(self)
         size = whole("n_samples", n_samples, 1)
-        return self._marginal().sample(size, generator(random_state))
+        return self._population().sample(size, generator(random_state))
 
-    def get_covariance(self, columns: Any = None) -> Any:
-        """E[Ω] = E[ΛΛᵀ + Σ], the posterior mean of the covariance, in the user's units.
+    def get_covariance(self, columns: Any = None, *, as_frame: bool | None = None) -> Any:
+        """The posterior mean of the covariance, in the user's units.
+
+        That is E[Ω] = E[ΛΛᵀ + Σ] or, with model error, the mean of the population covariance.
 
         Parameters
         ----------
@@ -267,12 +319,15 @@ class NewRows(TransformerMixin):  # type: ignore[misc]
             The block of these columns alone: for tens of thousands of columns the whole matrix
             does not fit into memory. Whole numbers are positions from 0, also for a frame whose
             names are numbers.
+        as_frame : bool or None, default=None
+            True gives a data frame with the names of the columns, of pandas or, where that is not
+            installed, of polars; in pandas they are those of the rows too. None gives an array, as
+            in scikit-learn, or the kind of frame that `set_output` asks for.
 
         Returns
         -------
         ndarray (p, p), or as many rows and columns as were asked for, in their order
-            After `set_output(transform="pandas")` or `"polars"` a data frame with the names of the
-            columns; in pandas they are those of the rows too.
+            A data frame with `as_frame`.
 
         Examples
         --------
@@ -281,45 +336,70 @@ class NewRows(TransformerMixin):  # type: ignore[misc]
         >>> model = CuspFactorAnalysis().fit(bfi.data)
         >>> model.get_covariance(columns=["A1", "A2", "A3"]).shape
         (3, 3)
+        >>> list(model.get_covariance(columns=["A1", "A2", "A3"], as_frame=True).columns)
+        ['A1', 'A2', 'A3']
         """
         check_is_fitted(self)
         if columns is None:
-            return self._named_matrix(self._marginal().covariance())
+            return self._named_matrix(self._population().covariance(), as_frame)
         chosen = check_columns(columns, self.n_features_in_, self._names())
-        return self._named_matrix(self._marginal().covariance(chosen), chosen)
+        return self._named_matrix(self._population().covariance(chosen), as_frame, chosen)
 
-    def get_precision(self) -> Any:
+    def get_precision(self, *, as_frame: bool | None = None) -> Any:
         """The inverse of `get_covariance()`, by Woodbury's formula.
+
+        Parameters
+        ----------
+        as_frame : bool or None, default=None
+            True gives a data frame with the names of the columns, as in `get_covariance`.
 
         Returns
         -------
         ndarray (p, p), or a data frame as in `get_covariance`
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from cuspfa import CuspFactorAnalysis, datasets
+        >>> X = datasets.simulate(200, 10, 2, random_state=1).X
+        >>> model = CuspFactorAnalysis().fit(X)
+        >>> bool(np.allclose(model.get_precision() @ model.get_covariance(), np.eye(10)))
+        True
         """
         check_is_fitted(self)
-        return self._named_matrix(self._marginal().precision())
+        return self._named_matrix(self._population().precision(), as_frame)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
-        """Names of the columns of `transform`: factor1, factor2, ... (strongest first)."""
+        """Names of the columns of `transform`: factor1, factor2, ..., or those that were given."""
         check_is_fitted(self)
-        return np.array([f"factor{k}" for k in range(1, self.n_factors_ + 1)], dtype=object)
+        shown = self.posterior_.presentation
+        return np.array(shown.heads(self.n_factors_, "factor{}"), dtype=object)
 
     # --- inside ---
 
-    def _named_matrix(self, matrix: Array, chosen: Indices | None = None) -> Any:
-        """The matrix, or what `set_output` asks for."""
+    def _named_matrix(
+        self, matrix: Array, as_frame: bool | None, chosen: Indices | None = None
+    ) -> Any:
+        """The matrix, or a frame if `as_frame` or, without that, `set_output` asks for one."""
         config = getattr(self, "_sklearn_output_config", {})
         library = config.get("transform", get_config()["transform_output"])
-        if library == "default":
+        wanted = library != "default" if as_frame is None else true_or_false("as_frame", as_frame)
+        if not wanted:
             return matrix
         names = self.posterior_.column_names
-        return square_frame(
-            matrix, [names[j] for j in chosen] if chosen is not None else names, library
-        )
+        labels = names if chosen is None else [names[j] for j in chosen]
+        return square_frame(matrix, labels, None if library == "default" else library)
 
     def _marginal(self) -> MarginalGaussian:
         return MarginalGaussian(
             self.mean_, self.components_, self.noise_variance_, self.rotation_matrix_
         )
+
+    def _population(self) -> MarginalGaussian:
+        """The distribution of new rows: that of the model or, with model error, around it."""
+        population = self.posterior_.population
+        model = self._marginal()
+        return model if population is None else PopulationGaussian(model, population)
 
     def _filled(self, rows: Array) -> Array:
         """Rows of the fit with their missing values drawn once, the same every time."""
@@ -328,21 +408,21 @@ class NewRows(TransformerMixin):  # type: ignore[misc]
         means = self.posterior_.draw_means(draws, rng)
         return next(ObservedRows(self._marginal(), rows).draw(draws, means, rng))
 
-    def _log_densities(self, table: Table) -> Array:
-        distribution = self._marginal()
+    def _log_densities(self, table: CheckedRows) -> Array:
+        distribution = self._population()
         with one_blas_thread(distribution.components.size):
             if table.has_missing:
                 return ObservedRows(distribution, table.rows).log_density()
-            return distribution.log_density(table.rows)
+            return log_densities(distribution, table.rows)
 
-    def _scores(self, table: Table) -> Array:
-        distribution = self._marginal()
+    def _scores(self, table: CheckedRows) -> Array:
+        distribution = self._population()
         with one_blas_thread(distribution.components.size):
             if table.has_missing:
                 return ObservedRows(distribution, table.rows).scores()
-            return distribution.scores(table.rows)
+            return scores_of(distribution, table.rows)
 
-    def _new_rows(self, X: Any) -> Table:
+    def _new_rows(self, X: Any) -> CheckedRows:
         check_is_fitted(self)
         own = type(self).__name__
         check_same_names(own, self._names(), column_names(X))

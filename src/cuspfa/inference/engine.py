@@ -1,20 +1,24 @@
-"""Which engine fits, and what comes out of it: a posterior, whichever it was."""
+"""The protocol of engines, the choice of one, and its posterior."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from sklearn.base import clone
 
-from cuspfa._utils.fit_warning import EngineSettings
+from cuspfa._utils.fit_warning import LongFit
+from cuspfa._utils.spelling import EngineSettings
 from cuspfa._utils.threads import one_blas_thread
 from cuspfa.data.complete import Prepared
-from cuspfa.inference.gibbs import result as sampled
-from cuspfa.inference.gibbs.settings import Gibbs, GibbsStart, gibbs_prior
-from cuspfa.inference.variational import result as variational
+from cuspfa.data.protocols import DataSource
+from cuspfa.inference.gibbs.result import sampled_posterior
+from cuspfa.inference.gibbs.settings import Gibbs, GibbsStart
+from cuspfa.inference.variational.error_curve import model_error_curve
+from cuspfa.inference.variational.result import variational_posterior, variational_warnings
 from cuspfa.inference.variational.settings import Variational
 from cuspfa.model.prior import CuspPrior
 from cuspfa.posterior.provenance import Provenance, with_warnings
@@ -22,17 +26,42 @@ from cuspfa.posterior.sampled import SampledPosterior
 from cuspfa.posterior.variational import VariationalPosterior
 from cuspfa.rotation.gpa import Rotation
 
-Method = Variational | Gibbs
-START_PART = 0.5
-"""The most of a sampler's `max_time` that goes into finding where chains begin."""
-ENGINES: dict[str, type[Method]] = {"variational": Variational, "gibbs": Gibbs}
-NO_EFFECT = ("callback", "checkpoint_dir")
+START_TIME_SHARE = 0.5
+"""The share of a sampler's `max_time` that the variational fit for its start may take."""
+ENGINES: dict[str, type[Variational | Gibbs]] = {one.name: one for one in (Variational, Gibbs)}
+"""Classes of settings, by the word that `method` may be."""
+SETTINGS_WITHOUT_EFFECT = ("callback", "checkpoint_dir")
 """Settings on which no result depends."""
 
 
-def default_prior(method: Method) -> CuspPrior:
-    """What `prior=None` means."""
-    return CuspPrior() if isinstance(method, Variational) else gibbs_prior()
+class Engine(Protocol):
+    """What the estimator asks of an engine: the settings, with the answers that depend on them."""
+
+    mean: str
+    """"flat" or "plug-in": how the means of the columns are treated."""
+
+    @property
+    def name(self) -> Literal["variational", "gibbs"]:
+        """The word that `method` may be."""
+
+    @property
+    def max_factors(self) -> int | None:
+        """The most factors that are looked for; None without a limit of its own."""
+
+    def check(self) -> None:
+        """Raise an InputError that names the setting which is out of range, if any is."""
+
+    def check_n_factors(self, n_factors: int) -> None:
+        """Raise an InputError where the settings exclude a given number of factors."""
+
+    def default_prior(self) -> CuspPrior:
+        """What `prior=None` means."""
+
+    def long_fit(self, source: DataSource, n_factors: int | None) -> LongFit | None:
+        """The warning that a fit will take long; None if it will not, or that is unknown."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The settings by name."""
 
 
 class Outcome(NamedTuple):
@@ -42,70 +71,101 @@ class Outcome(NamedTuple):
     interrupted: bool
 
 
-def infer(
-    method: Method,
-    prepared: Prepared,
-    prior: CuspPrior,
-    *,
-    n_factors: int | None,
-    rng: np.random.Generator,
-    n_jobs: int | None,
-    rotation: Rotation | None,
-    provenance: Provenance,
-) -> Outcome:
-    """Fit, and put the result into the user's units, with the engine's warnings added."""
-    source = prepared.source
-    with one_blas_thread(source.p * min(prepared.n, source.p)):
-        if isinstance(method, Variational):
-            fit = method.infer(source, prior, n_factors=n_factors, rng=rng, n_jobs=n_jobs)
-            warned = variational.warnings_of(fit, prepared, prior, method, n_factors)
-            found = variational.posterior_of(
-                fit, prepared, prior, rotation, with_warnings(provenance, warned)
-            )
-            return Outcome(found, fit.interrupted)
-        method.check_possible(prior)
-        start, sampler = None, method
-        if method.init == "variational":
-            began = time.monotonic()
-            seconds = None if method.max_time is None else START_PART * method.max_time
-            start = _start(prepared, prior, n_factors, rng, seconds)
-            if method.max_time is not None:
-                left = method.max_time - (time.monotonic() - began)
-                # However late it is, chains are begun; one that has no time keeps its start.
-                sampler = clone(method).set_params(max_time=max(left, 1e-9))
-        drawn = sampler.infer(
-            source, prior, n_factors=n_factors, rng=rng, n_jobs=n_jobs, start=start
-        )
-        posterior = sampled.posterior_of(
-            drawn, prepared, prior, method, n_factors, rotation, provenance
-        )
-        return Outcome(posterior, drawn.interrupted)
+def engine_of(method: str | Engine) -> Engine:
+    """The engine of a word, with its default settings, or the engine that was given."""
+    return ENGINES[method]() if isinstance(method, str) else method
 
 
-def engine_settings(method: Method) -> EngineSettings:
+class FitTask(NamedTuple):
+    """What an engine is to fit, and what its posterior is to keep."""
+
+    prepared: Prepared
+    prior: CuspPrior
+    n_factors: int | None
+    """None where the number of factors is to be found."""
+    rng: np.random.Generator
+    n_jobs: int | None
+    rotation: Rotation | None
+    provenance: Provenance
+    model_error: float | Literal["auto"] = 0.0
+
+
+def infer(method: Engine, task: FitTask) -> Outcome:
+    """Fit with this engine; the posterior is in the user's units and has the engine's warnings."""
+    p = task.prepared.source.p
+    with one_blas_thread(p * min(task.prepared.n, p)):
+        return _RUNS[method.name](method, task)
+
+
+def _run_variational(method: Variational, task: FitTask) -> Outcome:
+    prepared, prior, n_factors = task.prepared, task.prior, task.n_factors
+    method.check_model_error(prior, task.model_error)
+    fit = method.infer(
+        prepared.source,
+        prior,
+        n_factors=n_factors,
+        rng=task.rng,
+        n_jobs=task.n_jobs,
+        model_error=task.model_error,
+    )
+    warned = variational_warnings(fit, prepared, prior, method, n_factors, task.model_error)
+    provenance = with_warnings(task.provenance, warned)
+    found = variational_posterior(fit, prepared, prior, task.rotation, provenance)
+    return Outcome(found, fit.interrupted)
+
+
+def _run_gibbs(method: Gibbs, task: FitTask) -> Outcome:
+    model_error = method.check_possible(task.prepared.source, task.prior, task.model_error)
+    start, sampler = None, method
+    if method.init == "variational":
+        began = time.monotonic()
+        seconds = None if method.max_time is None else START_TIME_SHARE * method.max_time
+        start = _start(task, seconds)
+        if method.max_time is not None:
+            left = method.max_time - (time.monotonic() - began)
+            # Even without time left the chains are started, and their start is the only draw.
+            sampler = clone(method).set_params(max_time=max(left, 1e-9))
+    drawn = sampler.infer(
+        task.prepared.source,
+        task.prior,
+        n_factors=task.n_factors,
+        rng=task.rng,
+        n_jobs=task.n_jobs,
+        start=start,
+        model_error=model_error,
+    )
+    posterior = sampled_posterior(
+        drawn, task.prepared, task.prior, method, task.n_factors, task.rotation, task.provenance
+    )
+    # The two engines do not know each other.
+    return Outcome(replace(posterior, curve_maker=model_error_curve), drawn.interrupted)
+
+
+_RUNS: dict[str, Callable[[Any, FitTask], Outcome]] = {
+    Variational.name: _run_variational,
+    Gibbs.name: _run_gibbs,
+}
+
+
+def engine_settings(method: Engine) -> EngineSettings:
     """Its name, and the settings that differ from the defaults and have an effect on the result."""
     usual = type(method)().get_params(deep=False)
     changed = {
         name: value.item() if isinstance(value, np.generic) else value
         for name, value in method.get_params(deep=False).items()
-        if name not in NO_EFFECT and value != usual[name]
+        if name not in SETTINGS_WITHOUT_EFFECT and value != usual[name]
     }
-    (word,) = (word for word, engine in ENGINES.items() if engine is type(method))
-    return EngineSettings(word, changed)
+    return EngineSettings(method.name, changed)
 
 
-def _start(
-    prepared: Prepared,
-    prior: CuspPrior,
-    n_factors: int | None,
-    rng: np.random.Generator,
-    seconds: float | None,
-) -> GibbsStart:
-    """The distribution of the factors that a variational fit with the same slab finds, spike at
-    zero.
-    """
+def _start(task: FitTask, seconds: float | None) -> GibbsStart:
+    """The distribution of the factors by a variational fit with the same slab, spike at zero."""
     found = Variational(criterion="collapsed", max_time=seconds).infer(
-        prepared.source, replace(prior, spike=None), n_factors=n_factors, rng=rng
+        task.prepared.source,
+        replace(task.prior, spike=None),
+        n_factors=task.n_factors,
+        rng=task.rng,
+        model_error=task.model_error,
     )
     if found.interrupted:
         raise KeyboardInterrupt

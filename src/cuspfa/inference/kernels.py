@@ -1,27 +1,27 @@
 """Exact conditional draws of all unknowns, from sufficient statistics.
 
 A Gaussian likelihood is invariant to rotations of the rows of Y. So the data enter as R (r×p) with
-RᵀR = YᵀY, r = min(n, p), as if they were r rows followed by n − r rows of zeros; what a sweep
-costs does not depend on n. The scores of the rows of zeros are needed only by their second
-moments, a Wishart draw.
+RᵀR = YᵀY, r = min(n, p), as if they were r rows followed by n − r rows of zeros, and the cost of a
+sweep does not depend on n. Of the scores of the rows of zeros only the second moments are needed, a
+Wishart draw.
 
-Drawn in turn, scores and loadings mix slowly: given the scores the scale of Λ is known to 1/√(np),
-yet a posteriori only to 1/√n. `scale_rotation_move` moves along η → Rη, Λ → ΛR^{-1}, which leaves
-the likelihood as it is, one elementary R after the other, each drawn from its exact distribution
-(Liu & Sabatti, 2000).
+Drawn in turn, scores and loadings mix slowly: the standard deviation of the scale of Λ is of order
+1/√(np) given the scores, and 1/√n a posteriori. `scale_rotation_move` moves along η → Rη,
+Λ → ΛR^{-1}, which does not change the likelihood, by one elementary R after the other, each drawn
+from its exact distribution (Liu & Sabatti, 2000).
 
-Many chains move together: arrays are (p, B, K), one chain for each of the B, so that the products
-with the data are one large matrix product.
+B chains are drawn together: arrays are (p, B, K), so that the products with the data are one large
+matrix product.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from cuspfa._typing import Array, BoolArray, Indices
+from cuspfa._utils.wishart import wishart_root
 from cuspfa.inference.updates import LoadingsDistribution
 from cuspfa.model.likelihoods.gaussian import Noise, draw_noise
 from cuspfa.model.prior import CuspPrior
@@ -33,7 +33,7 @@ HYPER_STEPS = 10
 
 
 class Statistics(Protocol):
-    """What the model can know of n rows: R with RᵀR = YᵀY, and n."""
+    """Sufficient statistics of n rows: R with RᵀR = YᵀY, and n."""
 
     @property
     def rows(self) -> Array:
@@ -41,7 +41,7 @@ class Statistics(Protocol):
 
     @property
     def n(self) -> float:
-        """Rows the likelihood counts, n ≥ r."""
+        """Rows in the likelihood, n ≥ r."""
 
     @property
     def squares(self) -> Array:
@@ -57,16 +57,16 @@ class Scales(NamedTuple):
     """Of the distribution of the variances, (B,) each; None where the variances are given."""
     free: BoolArray | None = None
     """(B, K) which of the columns have that distribution; None: all. The variances of the others
-    are given, and a variance of zero marks a column that is not there."""
+    are given, and a variance of zero marks a column that a chain does not have."""
 
     def only(self, columns: Indices) -> Scales:
-        """Those of some columns."""
+        """The scales of some columns."""
         free = None if self.free is None else self.free[:, columns]
         return self._replace(variances=self.variances[:, columns], free=free)
 
 
 class Scores(NamedTuple):
-    """All that loadings and noise may know of a draw of the scores."""
+    """A draw of the scores, by the products that loadings and noise depend on."""
 
     cross: Array
     """(p, B, K) Yᵀη."""
@@ -75,7 +75,7 @@ class Scores(NamedTuple):
 
 
 class Chains(NamedTuple):
-    """B draws of what there is to know."""
+    """The state of B chains, without the scores."""
 
     loadings: Array
     """(p, B, K)"""
@@ -88,17 +88,24 @@ def begin_at(
     loadings: LoadingsDistribution, noise: Noise, slab: Slab, size: int, rng: np.random.Generator
 ) -> Chains:
     """Chains that begin at draws from q."""
-    p = len(noise.rate)
-    z = flip(rng.standard_normal((p, size, loadings.directions)))
+    drawn, variances = draw_from_q(loadings, noise, size, rng)
+    scales = first_scales(squared_norms(gram(drawn)), slab, len(variances), rng)
+    return Chains(drawn, variances, scales)
+
+
+def draw_from_q(
+    loadings: LoadingsDistribution, noise: Noise, size: int, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """Loadings (p, size, K) and noise variances (p, size), drawn from q."""
+    z = flip(rng.standard_normal((len(noise.rate), size, loadings.directions)))
     drawn = np.ascontiguousarray(flip(loadings.deviations(z) + loadings.mean))
-    variances = noise.draw(size, rng)
-    return Chains(drawn, variances, first_scales(squared_norms(gram(drawn)), slab, p, rng))
+    return drawn, noise.draw(size, rng)
 
 
 def sweep_complete(
     chains: Chains, data: Statistics, slab: Slab, prior: CuspPrior, rng: np.random.Generator
 ) -> Chains:
-    """One draw of everything, each block given the others."""
+    """One sweep: rotation of Λ, scales, scores, loadings and noise."""
     every = np.arange(chains.loadings.shape[2])
     chains = rotate_loadings(chains, every, slab, rng)
     p = len(chains.noise)
@@ -127,12 +134,30 @@ def draw_given_scales(
 
     Between scores and loadings, `scale_rotation_move` of the columns `moved`.
     """
-    scales = chains.scales
     scores = draw_scores(chains.loadings, chains.noise, data, rng)
+    squares = data.squares[:, None]
+    return draw_given_scores(chains, scores, squares, data.n, moved, slab, prior, rng)
+
+
+def draw_given_scores(
+    chains: Chains,
+    scores: Scores,
+    squares: Array,
+    n: float,
+    moved: Indices,
+    slab: Slab,
+    prior: CuspPrior,
+    rng: np.random.Generator,
+) -> Chains:
+    """`scale_rotation_move` of the columns `moved`, then loadings and noise.
+
+    `squares` are the sums of squares of the columns of n rows, (p, B) or (p, 1).
+    """
+    scales = chains.scales
     if len(moved):
-        _, scores, scales = scale_rotate_scores(chains, scores, moved, slab, data.n, rng)
+        _, scores, scales = scale_rotate_scores(chains, scores, moved, slab, n, rng)
     loadings = draw_loadings(scales.variances, chains.noise, scores, rng)
-    noise = draw_noise(loadings, *scores, data.squares[:, None], data.n, prior, rng)
+    noise = draw_noise(loadings, *scores, squares, n, prior, rng)
     return Chains(loadings, noise, scales)
 
 
@@ -163,8 +188,8 @@ def draw_rotation(
 
     Only the slab depends on a rotation of Λ; θ and η are integrated out.
 
-    A posteriori columns of like strength are rotated at random, and `scale_rotation_move` would
-    explore that in steps of 1/√(n + p).
+    A posteriori columns of similar norm are rotated at random, and `scale_rotation_move` explores
+    rotations only in steps of order 1/√(n + p).
     """
     size, k, _ = columns.shape
     c = np.ascontiguousarray(columns.transpose(1, 2, 0))
@@ -206,19 +231,44 @@ def draw_scores(
 ) -> Scores:
     """η | Λ, σ², Y, as moments: η_i ~ N(V Λᵀ Σ^{-1} y_i, V), V = (I + ΛᵀΣ^{-1}Λ)^{-1}."""
     p, size, k = loadings.shape
-    scaled = loadings / noise[:, :, None]
-    precision = flip(loadings).transpose(0, 2, 1) @ flip(scaled)
-    precision[:, np.arange(k), np.arange(k)] += 1.0
-    root = np.linalg.inv(np.linalg.cholesky(precision))  # V = rootᵀ root
-    weights = np.ascontiguousarray(flip(flip(scaled) @ (root.transpose(0, 2, 1) @ root)))
+    weights, root = score_weights(loadings, noise)
+    weights = np.ascontiguousarray(flip(weights))
     scores = (data.rows @ weights.reshape(p, size * k)).reshape(len(data.rows), size, k)
     scores += flip(rng.standard_normal((size, len(scores), k)) @ root)
     cross = (data.rows.T @ scores.reshape(len(scores), size * k)).reshape(p, size, k)
     second = gram(scores)
-    rest = round(data.n) - len(scores)
-    if rest > 0:
-        second += root.transpose(0, 2, 1) @ standard_wishart(rest, size, k, rng) @ root
+    second += _rows_of_zeros(round(data.n) - len(scores), root, rng)
     return Scores(cross, second)
+
+
+def draw_scores_by_chain(
+    loadings: Array, noise: Array, rows: Array, n: float, rng: np.random.Generator
+) -> Scores:
+    """`draw_scores` where each chain has data of its own: R (B, r, p) of n rows."""
+    weights, root = score_weights(loadings, noise)
+    scores = rows @ weights
+    scores += rng.standard_normal(scores.shape) @ root
+    second = scores.transpose(0, 2, 1) @ scores
+    second += _rows_of_zeros(round(n) - rows.shape[1], root, rng)
+    return Scores(flip(rows.transpose(0, 2, 1) @ scores), second)
+
+
+def score_weights(loadings: Array, noise: Array) -> tuple[Array, Array]:
+    """Σ^{-1}ΛV (B, p, K) and a root of V = rootᵀ root, (B, K, K); see `draw_scores`."""
+    k = loadings.shape[2]
+    scaled = loadings / noise[:, :, None]
+    precision = flip(loadings).transpose(0, 2, 1) @ flip(scaled)
+    precision[:, np.arange(k), np.arange(k)] += 1.0
+    root = np.linalg.inv(np.linalg.cholesky(precision))
+    return flip(scaled) @ (root.transpose(0, 2, 1) @ root), root
+
+
+def _rows_of_zeros(number: int, root: Array, rng: np.random.Generator) -> Array | float:
+    """ηᵀη of the scores of rows of zeros, (B, K, K)."""
+    size, k, _ = root.shape
+    if number <= 0:
+        return 0.0
+    return np.asarray(root.transpose(0, 2, 1) @ standard_wishart(number, size, k, rng) @ root)
 
 
 def scale_rotation_move(
@@ -241,13 +291,13 @@ def scale_rotation_move(
     generalised inverse Gaussian distribution u^{(n−p)/2−1} exp{−½(uM_hh + C_hh/(θ_h u))}.
     """
     k = second.shape[1]
-    # Chains last: a row of these is contiguous.
+    # Chains last: the memory of a row is contiguous.
     m, c = (np.ascontiguousarray(part.transpose(1, 2, 0)) for part in (second, columns))
     root = np.zeros_like(m)
     root[np.arange(k), np.arange(k)] = 1.0
     theta = np.array(scales.variances.T, order="C")
     there = theta > 0
-    theta[~there] = np.inf  # so that they have no effect
+    theta[~there] = np.inf  # columns that a chain does not have
     whole = bool(there.all())
     joint = scales.hyperparameters is not None and slab.capabilities.scales_jointly
     for h in range(k):
@@ -257,7 +307,7 @@ def scale_rotation_move(
             precision = m[other, other] + c[h, h] / theta[other]
             x = (c[other, h] / theta[other] - m[other, h]) / precision
             x += rng.standard_normal(len(x)) / np.sqrt(precision)
-            if not whole:  # a column that is not there stays at zero
+            if not whole:  # a column that the chain does not have stays at zero
                 x *= there[other]
             m[h] += x * m[other]
             m[:, h] += x * m[:, other]
@@ -297,8 +347,9 @@ def _draw_px_scale(
         hyper = None
     given = None
     if hyper is None or (free is not None and not free.all()):
-        # A column that is not there has norm zero; any distribution will do for it.
-        safe = np.maximum(squared_norm / theta, np.finfo(float).tiny)
+        # The draw of a column that the chain does not have is not used.
+        ratio = np.maximum(squared_norm / theta, np.finfo(float).tiny)
+        safe = np.where(np.isinf(theta), 1.0, ratio)
         given = _generalised_inverse_gaussian((n - p) / 2, scores, safe, rng)
     if hyper is None:
         assert given is not None
@@ -316,7 +367,7 @@ def draw_loadings(
     basis = root[:, :, None] * u
     spread = 1.0 / (1.0 + np.maximum(d, 0.0) / noise[:, :, None])
     coordinates = flip(flip(scores.cross) @ basis) * spread / noise[:, :, None]
-    # U on both sides of the root of the spread: a symmetric root, which no sign in U changes.
+    # U on both sides of the root of the spread: a symmetric root, independent of signs in U.
     coordinates += np.sqrt(spread) * flip(flip(rng.standard_normal(spread.shape)) @ u)
     return np.ascontiguousarray(flip(flip(coordinates) @ basis.transpose(0, 2, 1)))
 
@@ -385,8 +436,17 @@ def flip(array: Array) -> Array:
 
 
 def gram(array: Array) -> Array:
-    """Of (p, B, K), each chain's K×K products of columns, (B, K, K)."""
+    """ΛᵀΛ of each chain, (B, K, K), for Λ (p, B, K)."""
     return np.asarray(flip(array).transpose(0, 2, 1) @ flip(array))
+
+
+def covariances(loadings: Array, noise: Array) -> Array:
+    """Ω = ΛΛᵀ + Σ of each chain, (B, p, p), for Λ (p, B, K) and noise (p, B)."""
+    own = flip(loadings)
+    omega: Array = own @ own.transpose(0, 2, 1)
+    diagonal = np.arange(len(noise))
+    omega[:, diagonal, diagonal] += noise.T
+    return omega
 
 
 def squared_norms(columns: Array) -> Array:
@@ -395,17 +455,9 @@ def squared_norms(columns: Array) -> Array:
 
 
 def standard_wishart(freedom: int, size: int, k: int, rng: np.random.Generator) -> Array:
-    """Wishart(freedom, I_k), (size, k, k): Bartlett's triangle, or plain rows if they are few."""
+    """Wishart(freedom, I_k), (size, k, k): Bartlett's decomposition, or a few rows' products."""
     if freedom < k:
         rows = rng.standard_normal((size, freedom, k))
         return np.asarray(rows.transpose(0, 2, 1) @ rows)
-    below, diagonal = _triangle(k)
-    lower = rng.standard_normal((size, k, k)) * below
-    lower[:, diagonal, diagonal] = np.sqrt(rng.chisquare(freedom - diagonal, size=(size, k)))
+    lower = wishart_root(freedom, size, k, rng)
     return np.asarray(lower @ lower.transpose(0, 2, 1))
-
-
-@lru_cache(maxsize=64)
-def _triangle(k: int) -> tuple[Array, Indices]:
-    """Ones below the diagonal, and the indices of it: small, and asked for in every sweep."""
-    return np.tri(k, k, -1), np.arange(k)

@@ -1,17 +1,17 @@
 """The update of the loadings given the moments of the scores (Algorithm 1, step 1).
 
-Each function takes the blocks it depends on and returns a new one; nothing is checked or printed
-here. Letters are the paper's: λ_j a row of Λ with q(λ_j) = N(μ_j, V_j), τ_j = E[1/σ²_j],
-T = diag(θ*_h) the expected prior precisions, M = E[ηᵀη].
+Each function takes the blocks it depends on and returns a new one. Letters are the paper's: λ_j a
+row of Λ with q(λ_j) = N(μ_j, V_j), τ_j = E[1/σ²_j], T = diag(θ*_h) the expected prior precisions,
+M = E[ηᵀη].
 
 All rows have V_j = (T + τ_j M)^{-1} and differ only by the number τ_j, so one eigendecomposition
 T^{-1/2} M T^{-1/2} = U diag(d) Uᵀ serves them all: with F = T^{-1/2} U,
 
     V_j = F diag(q_j) Fᵀ,   q_jk = 1 / (1 + τ_j d_k).
 
-There is no p×H×H array. With missing values the columns have different rows and distributions of
-their own, V_j = (T + τ_j M_j)^{-1} (`cuspfa.missing.updates`). Engines use both by the two
-protocols here; the shared basis is the fast case. The noise is in
+There is no p×H×H array. With missing values each column is observed in other rows, and
+V_j = (T + τ_j M_j)^{-1} (`cuspfa.missing.updates`). Engines use both forms by the two protocols
+here. The noise is in
 `cuspfa.model.likelihoods.gaussian`.
 """
 
@@ -22,7 +22,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from cuspfa._typing import Array, BoolArray
-from cuspfa._utils.linalg import polar_factor
+from cuspfa._utils.linalg import packed, polar_factor
 from cuspfa.model.likelihoods.gaussian import expected_rss
 from cuspfa.rotation.gpa import signs
 
@@ -44,11 +44,11 @@ class LoadingsDistribution(Protocol):
 
     @property
     def row_variance(self) -> Array:
-        """(p,) tr V_j, what E[λ_jᵀλ_j] has above μ_jᵀμ_j."""
+        """(p,) tr V_j = E[λ_jᵀλ_j] − μ_jᵀμ_j."""
 
     @property
     def directions(self) -> int:
-        """How many standard normal numbers make up the deviations of a row."""
+        """Standard normal numbers that the deviations of a row are made of."""
 
     def covariances(self) -> Array:
         """(p, K, K) V_j."""
@@ -66,34 +66,37 @@ class LoadingsDistribution(Protocol):
         """V_j^{-1} δ_j in rows, (..., p, K)."""
 
     def metric(self) -> Array:
-        """Σ_j (Xᵀμ_j)ᵀ V_j^{-1} (Yᵀμ_j) as a K²×K² matrix over vec(X), vec(Y) (row-major)."""
+        """Σ_j packed(μ_j μ_jᵀ) packed(V_j^{-1})ᵀ, a square matrix of K(K+1)/2 rows.
+
+        Its numbers are those of the quadratic form Σ_j (Xᵀμ_j)ᵀ V_j^{-1} (Xᵀμ_j) of a K×K matrix X.
+        """
 
     def only(self, columns: BoolArray) -> LoadingsDistribution:
-        """The marginal distribution of some columns of Λ (mask over K); without its log-
-        determinant.
+        """The marginal distribution of some columns of Λ (mask over K); `log_det` is
+        not computed.
         """
 
     def rotated(self, r_inverse: Array, log_det_r: float) -> LoadingsDistribution:
         """The distribution of R^{-T}λ_j, which leaves Λη as it was when η becomes Rη."""
 
     def widened(self, times: float) -> LoadingsDistribution:
-        """The same with all covariances multiplied."""
+        """The distribution with all covariances multiplied by `times`."""
 
 
 class KnownScores(Protocol):
-    """What loadings, noise and bound may know of the scores, and what follows for the loadings."""
+    """Moments of the scores that loadings, noise and bound depend on."""
 
     @property
     def n(self) -> float:
-        """The number of rows the likelihood counts."""
+        """The number of rows in the likelihood."""
 
     @property
     def log_det(self) -> float:
-        """Σ_i log|V_i| over these."""
+        """Σ_i log|V_i| over these rows."""
 
     @property
     def total(self) -> Array:
-        """(K, K) Σ_i E[η_i η_iᵀ] over these."""
+        """(K, K) Σ_i E[η_i η_iᵀ] over these rows."""
 
     def covariance(self, loadings: LoadingsDistribution, noise_precision: Array) -> Array:
         """(K, K) the V_i that follow from these loadings and noise, or their mean."""
@@ -110,9 +113,12 @@ class KnownScores(Protocol):
     def rotated(self, r: Array, log_det_r: float) -> KnownScores:
         """The moments of Rη."""
 
+    def with_total(self, diagonal: Array) -> KnownScores:
+        """The same moments where `total` is known to be this diagonal matrix (K,)."""
+
 
 class ScoreMoments(NamedTuple):
-    """Of complete data: all that loadings, noise and bound may know of η_i ~ N(m_i, V_i)."""
+    """`KnownScores` of complete data: moments of η_i ~ N(m_i, V_i)."""
 
     cross: Array
     """(p, H) Σ_i y_ij E[η_i]."""
@@ -121,11 +127,11 @@ class ScoreMoments(NamedTuple):
     log_det: float
     """Σ_i log|V_i|."""
     n: float
-    """The number of rows the likelihood counts."""
+    """The number of rows in the likelihood."""
 
     @property
     def total(self) -> Array:
-        """(H, H) the same as `second`: every column sees all rows."""
+        """(H, H) `second`: every column is observed in all rows."""
         return self.second
 
     def covariance(self, loadings: LoadingsDistribution, noise_precision: Array) -> Array:
@@ -135,7 +141,7 @@ class ScoreMoments(NamedTuple):
         return np.asarray(np.linalg.inv(precision))
 
     def location(self, loadings: LoadingsDistribution) -> Array:
-        """(p,) zero: all columns see the same rows."""
+        """(p,) zero: all columns are observed in the same rows."""
         return np.zeros(len(self.cross))
 
     def best_loadings(self, prior_precision: Array, noise_precision: Array) -> Loadings:
@@ -151,6 +157,10 @@ class ScoreMoments(NamedTuple):
         return ScoreMoments(
             self.cross @ r.T, r @ self.second @ r.T, self.log_det + 2 * self.n * log_det_r, self.n
         )
+
+    def with_total(self, diagonal: Array) -> ScoreMoments:
+        """The same moments with exact zeros off the diagonal, which save an eigendecomposition."""
+        return self._replace(second=np.diag(diagonal))
 
 
 class Loadings(NamedTuple):
@@ -179,7 +189,7 @@ class Loadings(NamedTuple):
 
     @property
     def row_variance(self) -> Array:
-        """(p,) tr V_j, what E[λ_jᵀλ_j] has above μ_jᵀμ_j."""
+        """(p,) tr V_j = E[λ_jᵀλ_j] − μ_jᵀμ_j."""
         return np.asarray(self.spread @ np.sum(self.basis**2, axis=0))
 
     @property
@@ -199,7 +209,7 @@ class Loadings(NamedTuple):
         """Λ − E[Λ], (..., p, K), of standard normal numbers (..., p, directions).
 
         The polar factor of F makes them independent of signs and order of the eigenvectors in F.
-        Of some columns only, where F is not square, these follow a rule instead.
+        After `only` F is not square, and a sign rule is used instead.
         """
         k, directions = self.basis.shape
         drawn = z @ polar_factor(self.basis) if k == directions else z * signs(self.basis)
@@ -212,11 +222,11 @@ class Loadings(NamedTuple):
         return np.asarray(((delta @ inverse.T) / self.spread) @ inverse)
 
     def metric(self) -> Array:
-        """As V_j^{-1} = T + τ_j M for all rows: a sum of two Kronecker products."""
+        """As V_j^{-1} = T + τ_j M for all rows: a sum of two products."""
         mean, inverse = self.mean, np.linalg.inv(self.basis)
-        t, m = inverse.T @ inverse, (inverse.T * self.eigenvalues) @ inverse
-        weighted = mean.T @ (self.weights[:, None] * mean)
-        return np.asarray(np.kron(mean.T @ mean, t) + np.kron(weighted, m))
+        prior_and_data = np.array([inverse.T @ inverse, (inverse.T * self.eigenvalues) @ inverse])
+        grams = np.array([mean.T @ mean, mean.T @ (self.weights[:, None] * mean)])
+        return np.asarray(packed(grams).T @ packed(prior_and_data))
 
     def weighted_gram(self, weights: Array) -> Array:
         """Σ_j w_j E[λ_j λ_jᵀ], (K, K)."""
@@ -224,11 +234,15 @@ class Loadings(NamedTuple):
         return np.asarray(self.mean.T @ (weights[:, None] * self.mean) + spread)
 
     def only(self, columns: BoolArray) -> Loadings:
-        """The marginal distribution of some columns of Λ (mask over K); without its log-
-        determinant.
+        """The marginal distribution of some columns of Λ (mask over K); `log_det` is
+        not computed.
         """
+        order = np.argsort(self.eigenvalues, kind="stable")  # `deviations` goes by it
         return self._replace(
-            mean=self.mean[:, columns], basis=self.basis[columns], log_det=float("nan")
+            mean=self.mean[:, columns],
+            basis=self.basis[columns][:, order],
+            eigenvalues=self.eigenvalues[order],
+            log_det=float("nan"),
         )
 
     def rotated(self, r_inverse: Array, log_det_r: float) -> Loadings:
@@ -240,7 +254,7 @@ class Loadings(NamedTuple):
         )
 
     def widened(self, times: float) -> Loadings:
-        """The same with all covariances multiplied."""
+        """The distribution with all covariances multiplied by `times`."""
         log_det = self.log_det + self.mean.size * float(np.log(times))
         return self._replace(basis=np.sqrt(times) * self.basis, log_det=log_det)
 
@@ -249,9 +263,13 @@ def update_loadings(
     prior_precision: Array, noise_precision: Array, scores: ScoreMoments
 ) -> Loadings:
     """Best q(Λ) with the others fixed (step 1)."""
-    root = 1.0 / np.sqrt(prior_precision)
-    d, u = np.linalg.eigh(root[:, None] * scores.second * root)
-    d, basis = np.maximum(d, 0.0), root[:, None] * u
+    root, moments = 1.0 / np.sqrt(prior_precision), np.diagonal(scores.second)
+    if np.count_nonzero(scores.second) == np.count_nonzero(moments):
+        # Diagonal already, as the scale-rotation step leaves them.
+        d, basis = moments / prior_precision, np.diag(root)
+    else:
+        d, u = np.linalg.eigh(root[:, None] * scores.second * root)
+        d, basis = np.maximum(d, 0.0), root[:, None] * u
     spread = 1.0 / (1.0 + np.outer(noise_precision, d))
     mean = (noise_precision[:, None] * spread * (scores.cross @ basis)) @ basis.T
     p = len(noise_precision)

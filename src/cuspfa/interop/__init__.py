@@ -1,1 +1,1 @@
-"""Other libraries' objects."""
+"""Exchange with AnnData and ArviZ."""

@@ -17,6 +17,9 @@ from cuspfa.rotation.axes import shares
 if TYPE_CHECKING:
     from anndata import AnnData
 
+SEARCH_COLUMNS = ("n_factors", "lower_bound", "evidence", "evidence_error", "tied", "weight")
+"""What is written of each number of factors that was tried."""
+
 
 def fit_anndata(
     adata: AnnData,
@@ -64,7 +67,7 @@ def fit_anndata(
     """
     _check_adata(adata)
     if layer is not None and not (isinstance(layer, str) and layer in adata.layers):
-        # Newer releases have X among the layers, called None.
+        # In newer releases X is the layer None.
         known = ", ".join(repr(name) for name in adata.layers if name is not None) or "none"
         raise InputError(
             f"layer must be None or one of adata.layers ({known}). Got {layer!r} instead."
@@ -98,12 +101,8 @@ def fit_anndata(
         "share_of_variance": shares(model.posterior_.rotated_solution),
         "factor_correlations": model.factor_correlations_,
         "search": {
-            "n_factors": np.array([entry.n_factors for entry in model.search_]),
-            "lower_bound": np.array([entry.lower_bound for entry in model.search_]),
-            "evidence": np.array([entry.evidence for entry in model.search_]),
-            "evidence_error": np.array([entry.evidence_error for entry in model.search_]),
-            "tied": np.array([entry.tied for entry in model.search_]),
-            "weight": np.array([entry.weight for entry in model.search_]),
+            name: np.array([getattr(entry, name) for entry in model.search_])
+            for name in SEARCH_COLUMNS
         },
         "params": {
             "layer": "X" if layer is None else layer,
@@ -135,7 +134,7 @@ def _mask(adata: AnnData, mask_var: Any) -> BoolArray:
                 f"mask_var must be a column of adata.var ({known}). Got {mask_var!r} instead."
             )
         mask_var = adata.var[mask_var]
-    elif hasattr(mask_var, "reindex"):  # a pandas Series, whose index says which gene is meant
+    elif hasattr(mask_var, "reindex"):  # a pandas Series, indexed by genes
         genes, given = adata.var_names, mask_var.index
         if not (given.is_unique and len(given) == len(genes) and genes.isin(given).all()):
             raise InputError(

@@ -1,4 +1,4 @@
-"""Aligned draws as ArviZ wants them: InferenceData of 0.x, a DataTree of 1.x."""
+"""Aligned draws for ArviZ: InferenceData with ArviZ 0.x, a DataTree with 1.x."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 
 from cuspfa._typing import Array
 from cuspfa._utils.arguments import must_be, whole
+from cuspfa.data.column_choice import check_columns
 from cuspfa.data.names import check_same_width
-from cuspfa.data.validate import check_columns, check_rows
+from cuspfa.data.validate import check_rows
 from cuspfa.errors import InputError
 from cuspfa.rotation.aligned import AlignedDraws
 
@@ -41,7 +42,7 @@ def for_arviz(
     groups = {"posterior": _by_chain(_values(aligned, chosen), number)}
     coords: dict[str, Any] = {
         "feature": [aligned.names[j] for j in chosen],
-        "factor": [f"factor{h}" for h in range(1, k + 1)],
+        "factor": list(aligned.factor_names) or [f"factor{h}" for h in range(1, k + 1)],
     }
     coords["other_factor"] = coords["factor"]
     if observed is not None:
@@ -83,7 +84,7 @@ def _by_chain(values: dict[str, Array], chains: int) -> dict[str, Array]:
 def _arviz() -> Any:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # 0.x announces 1.x at every import
+            warnings.simplefilter("ignore", FutureWarning)  # 0.x warns of 1.x at every import
             import arviz
     except ImportError:
         raise InputError("to_arviz needs the package arviz: pip install 'cuspfa[arviz]'.") from None

@@ -1,9 +1,9 @@
 """The bytes of a saved fit: a zip of `fit.json` and npy members, none of them compressed.
 
-Order and sizes of the members follow from `fit.json`. So the reader looks up no name and trusts no
-size: it knows every byte that it will meet but for the numbers themselves and their checksums, and
-refuses a file with any other, before it makes room for an array. Other programs see an ordinary
-zip file, and `numpy.load` an ordinary npz file.
+Order and sizes of the members follow from `fit.json`. So the reader knows every byte of a right
+file except the numbers and their checksums. It refuses any other file before it allocates an array,
+and trusts no name or size in the file. Other programs see an ordinary zip file, and `numpy.load` an
+ordinary npz file.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import stat
 import struct
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
@@ -21,15 +22,16 @@ from typing import Any
 import numpy as np
 
 from cuspfa._typing import Array
-from cuspfa.errors import FileError
+from cuspfa.errors import FileError, InputError
+from cuspfa.io.atomic import as_path, not_a_file, replacing
 
 CONTENT = "fit.json"
-LARGEST, LARGEST_CONTENT = (1 << 32) - 1, 1 << 26
-"""Bytes of a file, as a plain zip file can count them, and of its JSON."""
+LARGEST_FILE, LARGEST_CONTENT = (1 << 32) - 1, 1 << 26
+"""The most bytes of a file, by the limits of plain zip files, and of its JSON."""
 
 
-def short(value: Any) -> str:
-    """A value of a file, fit for a message."""
+def shown_value(value: Any) -> str:
+    """A value of a file, shortened for a message."""
     if isinstance(value, (dict, list)):
         return f"a {type(value).__name__}"
     shown = value[:60] if isinstance(value, str) else value
@@ -39,7 +41,7 @@ def short(value: Any) -> str:
 # --- npy: float64 alone, with a header of fixed length ---
 
 NPY_HEADER = 128
-NUMBER = np.dtype("<f8")
+NPY_DTYPE = np.dtype("<f8")
 
 
 def _npy_header(shape: tuple[int, ...], fortran: bool) -> bytes:
@@ -49,7 +51,7 @@ def _npy_header(shape: tuple[int, ...], fortran: bool) -> bytes:
 
 
 def plain(array: Any) -> Array:
-    """Contiguous, and in the order it was: another order would round differently in draws."""
+    """A contiguous array in its own order: another order would change the rounding of draws."""
     ready = np.asarray(array, dtype=float)
     contiguous = ready.flags.c_contiguous or ready.flags.f_contiguous
     return ready if contiguous else np.ascontiguousarray(ready)
@@ -58,7 +60,7 @@ def plain(array: Any) -> Array:
 def as_npy(array: Array) -> list[memoryview]:
     """The bytes of an array's member."""
     header = _npy_header(array.shape, not array.flags.c_contiguous)
-    flat = array.ravel(order="K").astype(NUMBER, copy=False)
+    flat = array.ravel(order="K").astype(NPY_DTYPE, copy=False)
     return [memoryview(header), _bytes_of(flat)]
 
 
@@ -67,7 +69,7 @@ def _bytes_of(flat: Any) -> memoryview:
 
 
 def _npy_size(shape: tuple[int, ...]) -> int:
-    return NPY_HEADER + NUMBER.itemsize * math.prod(shape)
+    return NPY_HEADER + NPY_DTYPE.itemsize * math.prod(shape)
 
 
 def _read_npy(file: BufferedReader, name: str, shape: tuple[int, ...]) -> tuple[Array, int]:
@@ -75,7 +77,7 @@ def _read_npy(file: BufferedReader, name: str, shape: tuple[int, ...]) -> tuple[
     header = file.read(NPY_HEADER)
     if header not in (_npy_header(shape, False), _npy_header(shape, True)):
         raise FileError(f"has no array of float64 of shape {shape} as {name}")
-    flat = np.empty(math.prod(shape), NUMBER)
+    flat = np.empty(math.prod(shape), NPY_DTYPE)
     if file.readinto(_bytes_of(flat)) != flat.nbytes:
         raise _cut_off()
     crc = zlib.crc32(_bytes_of(flat), zlib.crc32(header))
@@ -85,39 +87,70 @@ def _read_npy(file: BufferedReader, name: str, shape: tuple[int, ...]) -> tuple[
 
 # --- zip: members that are not compressed, nothing between them, nothing after them ---
 
-LOCAL, CENTRAL, END = (
+LOCAL_HEADER, CENTRAL_HEADER, END_RECORD = (
     struct.Struct("<4s5H3I2H"),
     struct.Struct("<4s6H3I5H2I"),
     struct.Struct("<4s4H2IH"),
 )
-NEEDED, UNIX, MODE = 20, 3 << 8, (stat.S_IFREG | 0o644) << 16
-TIME, DATE = 0, 1 << 5 | 1
-"""Midnight of the first of January 1980: a file does not tell when it was written."""
+ZIP_VERSION, MADE_ON_UNIX, FILE_MODE = 20, 3 << 8, (stat.S_IFREG | 0o644) << 16
+MEMBER_TIME, MEMBER_DATE = 0, 1 << 5 | 1
+"""1 January 1980, 00:00: files do not hold the time at which they were written."""
 
 
 def _local(name: str, crc: int, size: int) -> bytes:
-    about = (NEEDED, 0, 0, TIME, DATE, crc, size, size, len(name), 0)
-    return LOCAL.pack(b"PK\3\4", *about) + name.encode()
+    about = (ZIP_VERSION, 0, 0, MEMBER_TIME, MEMBER_DATE, crc, size, size, len(name), 0)
+    return LOCAL_HEADER.pack(b"PK\3\4", *about) + name.encode()
 
 
 def _tail(members: dict[str, tuple[int, int]]) -> bytes:
-    """The directory at the end, of members with these checksums and sizes."""
+    """The directory at the end of a file, for members with these checksums and sizes."""
     directory, offset = [], 0
     for name, (crc, size) in members.items():
-        about = (UNIX | NEEDED, NEEDED, 0, 0, TIME, DATE, crc, size, size, len(name))
-        directory.append(CENTRAL.pack(b"PK\1\2", *about, 0, 0, 0, 0, MODE, offset) + name.encode())
-        offset += LOCAL.size + len(name) + size
+        about = (
+            MADE_ON_UNIX | ZIP_VERSION,
+            ZIP_VERSION,
+            0,
+            0,
+            MEMBER_TIME,
+            MEMBER_DATE,
+            crc,
+            size,
+            size,
+            len(name),
+        )
+        directory.append(
+            CENTRAL_HEADER.pack(b"PK\1\2", *about, 0, 0, 0, 0, FILE_MODE, offset) + name.encode()
+        )
+        offset += LOCAL_HEADER.size + len(name) + size
     joined, count = b"".join(directory), len(members)
-    return joined + END.pack(b"PK\5\6", 0, 0, count, count, len(joined), offset, 0)
+    return joined + END_RECORD.pack(b"PK\5\6", 0, 0, count, count, len(joined), offset, 0)
 
 
 def file_size(sizes: dict[str, int]) -> int:
-    """Of a file with members of these sizes."""
-    heads = sum(LOCAL.size + CENTRAL.size + 2 * len(name) for name in sizes)
-    return heads + sum(sizes.values()) + END.size
+    """Bytes of a file with members of these sizes."""
+    heads = sum(LOCAL_HEADER.size + CENTRAL_HEADER.size + 2 * len(name) for name in sizes)
+    return heads + sum(sizes.values()) + END_RECORD.size
 
 
-def archive(members: dict[str, list[memoryview]]) -> Iterator[bytes | memoryview]:
+def write_archive(target: Path, text: bytes, arrays: dict[str, Array], advice: str) -> None:
+    """Write `fit.json` and arrays to a file, whole or not at all.
+
+    `advice` says what to leave out of a file that would be too large.
+    """
+    members = {CONTENT: [memoryview(text)]}
+    members |= {f"{name}.npy": as_npy(array) for name, array in arrays.items()}
+    total = file_size({name: sum(map(len, parts)) for name, parts in members.items()})
+    if total > LARGEST_FILE:
+        raise InputError(
+            f"The file would have {total:,} bytes. It can have no more than {LARGEST_FILE:,}. "
+            f"{advice}"
+        )
+    with replacing(target) as temporary, open(temporary, "wb") as file:
+        for piece in archive_bytes(members):
+            file.write(piece)
+
+
+def archive_bytes(members: dict[str, list[memoryview]]) -> Iterator[bytes | memoryview]:
     """The bytes of a file with these members, piece by piece."""
     known = {}
     for name, parts in members.items():
@@ -130,58 +163,72 @@ def archive(members: dict[str, list[memoryview]]) -> Iterator[bytes | memoryview
     yield _tail(known)
 
 
-def read(
+@contextmanager
+def readable(path: Any) -> Iterator[Path]:
+    """The path of a file; a FileError about its content gets the name of the file."""
+    place = as_path(path)
+    if place.exists() and not place.is_file():  # reading a pipe could block for ever
+        raise not_a_file(place)
+    try:
+        yield place
+    except FileError as error:
+        raise FileError(f"{str(place)!r} {error}.") from None
+
+
+def read_archive(
     place: Path,
+    what: str,
     decode: Callable[[bytes], dict[str, Any]],
     shapes_of: Callable[[dict[str, Any]], dict[str, tuple[int, ...]]],
 ) -> tuple[dict[str, Any], dict[str, Array]]:
-    """What `fit.json` says, and the arrays that it says there are.
+    """The content of `fit.json`, and the arrays that it describes.
 
-    `decode` checks the JSON and `shapes_of` knows its arrays, in their order.
+    `what` names the right kind of file in messages, `decode` checks the JSON, and `shapes_of` gives
+    the shapes of its arrays, in their order.
     """
     with open(place, "rb") as file:
         size = os.fstat(file.fileno()).st_size
-        text = _read_content(file, size)
+        text = _read_content(file, size, what)
         content = decode(text)
         shapes = shapes_of(content)
         sizes = {f"{name}.npy": _npy_size(shape) for name, shape in shapes.items()}
         expected = file_size({CONTENT: len(text), **sizes})
         if size < expected:
             raise _cut_off()
-        if size > min(expected, LARGEST):
+        if size > min(expected, LARGEST_FILE):
             raise FileError(f"is damaged: it has {size:,} bytes and should have {expected:,}")
         known, arrays = {CONTENT: (zlib.crc32(text), len(text))}, {}
         for name, shape in shapes.items():
             member = f"{name}.npy"
-            head = file.read(LOCAL.size + len(member))
-            if len(head) < LOCAL.size + len(member):
+            head = file.read(LOCAL_HEADER.size + len(member))
+            if len(head) < LOCAL_HEADER.size + len(member):
                 raise _cut_off()
-            crc = LOCAL.unpack_from(head)[6]
+            crc = LOCAL_HEADER.unpack_from(head)[6]
             if head != _local(member, crc, sizes[member]):
-                raise FileError(f"is damaged: {member} is not where it should be")
+                raise FileError(f"is damaged: {member} is missing or misplaced")
             arrays[name], found = _read_npy(file, member, shape)
             if found != crc:
                 raise FileError(f"is damaged: the checksum of {member} is wrong")
             known[member] = crc, sizes[member]
         if file.read(size) != _tail(known):
-            raise FileError("is damaged: its end is not as it should be")
+            raise FileError("is damaged: its directory is wrong")
     return content, arrays
 
 
-def _read_content(file: BufferedReader, size: int) -> bytes:
+def _read_content(file: BufferedReader, size: int, what: str) -> bytes:
     """The bytes of `fit.json`, the first member."""
-    head = file.read(LOCAL.size)
+    head = file.read(LOCAL_HEADER.size)
     if not head.startswith(b"PK\3\4"):
-        raise FileError(f"is not a fit saved by cuspfa: it is {_looks_like(head)}")
-    if len(head) < LOCAL.size:
+        raise FileError(f"is not {what}: it is {_looks_like(head)}")
+    if len(head) < LOCAL_HEADER.size:
         raise _cut_off()
-    *_, crc, length, _, name_length, _ = LOCAL.unpack(head)
+    *_, crc, length, _, name_length, _ = LOCAL_HEADER.unpack(head)
     name = file.read(min(name_length, 100))
     if name != CONTENT.encode():
         if CONTENT.encode().startswith(name):
             raise _cut_off()
-        shown = short(name.decode("utf-8", "replace"))
-        raise FileError(f"is not a fit saved by cuspfa: it is a zip file that begins with {shown}")
+        shown = shown_value(name.decode("utf-8", "replace"))
+        raise FileError(f"is not {what}: it is a zip file that begins with {shown}")
     if head + name != _local(CONTENT, crc, length):
         raise FileError(
             "is damaged, or was packed again by another program; use the file as cuspfa wrote it"

@@ -15,7 +15,7 @@ from cuspfa.errors import InputError
 
 
 def as_path(path: Any) -> Path:
-    """The `path` of a caller, or an error that names it."""
+    """The argument `path` as a Path, or an error."""
     try:
         text = os.fsdecode(path)
     except TypeError:
@@ -25,8 +25,14 @@ def as_path(path: Any) -> Path:
     return Path(text)
 
 
+def not_a_file(path: Path) -> InputError:
+    """The error for a path that must be a regular file and is not."""
+    what = "the directory" if path.is_dir() else "the device or pipe"
+    return InputError(f"path must be a file. Got {what} {str(path)!r} instead.")
+
+
 def check_writable(option: str, path: Path) -> None:
-    """Refuse before the work is done, not after; `option` is how the caller named the path."""
+    """Refuse a path that cannot be written to, before any work; `option` names it in messages."""
     if path.is_dir():
         raise InputError(f"{option} must be a file. Got the directory {str(path)!r} instead.")
     if path.exists():
@@ -49,17 +55,17 @@ def check_not_read(option: str, output: Path, given: Path) -> None:
         return
     if output.exists() and output.samefile(given):
         raise InputError(
-            f"{option}: {str(given)!r} is read, and would be lost. Choose another name."
+            f"{option}: {str(given)!r} is the input and would be lost. Choose another name."
         )
     if given.is_dir() and output.resolve().is_relative_to(given.resolve()):
         raise InputError(
-            f"{option}: {str(output)!r} would lie among the files of {str(given)!r}, which are "
-            "read. Choose another folder."
+            f"{option}: {str(output)!r} would be one of the files of {str(given)!r}, which is the "
+            "input. Choose another folder."
         )
 
 
 def check_apart(outputs: Sequence[tuple[str, Path | None]]) -> None:
-    """Refuse two outputs of one name, however it is spelled: the later would replace the former."""
+    """Refuse two outputs to one file, whatever the spelling: the second would replace the first."""
     given = [(option, path) for option, path in outputs if path is not None]
     for number, (option, path) in enumerate(given):
         for other, before in given[:number]:
@@ -73,14 +79,14 @@ def check_apart(outputs: Sequence[tuple[str, Path | None]]) -> None:
 
 def _same_file(one: Path, other: Path) -> bool:
     if one.exists() and other.exists():
-        # Pipes and devices take what comes one after the other.
+        # Pipes and devices accept several outputs in turn.
         return one.samefile(other) and one.is_file()
     return one.resolve() == other.resolve()
 
 
 @contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """Of an error such as a full disk, which names no file, say which it was."""
+def _error_names(path: Path) -> Iterator[None]:
+    """Add the name of the file to an error without one, such as that of a full disk."""
     try:
         yield
     except BrokenPipeError:
@@ -96,21 +102,22 @@ def _named(path: Path) -> Iterator[None]:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A file to write to, which takes the place of `path` when all is written.
+    """A temporary file that replaces `path` when all is written.
 
-    Links are followed and an old file's mode is kept; pipes and devices are written to directly.
+    Links are followed, and the mode of an old file is kept. Pipes and devices are written to
+    directly.
     """
     target = path.resolve()
     if target.exists() and not target.is_file():
-        with _named(path):
+        with _error_names(path):
             yield target
         return
     kept = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
     temporary = target.with_name(f".cuspfa-{secrets.token_hex(8)}.part")
-    # What replaces a private file is private from its first byte on.
+    # The file that replaces a private one is private from the start.
     mode = 0o666 if kept is None else kept & 0o600
-    try:  # from before it is there: Ctrl-C may come between any two calls
-        with _named(path):
+    try:  # before the file exists, since Ctrl-C may come between any two calls
+        with _error_names(path):
             os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
             yield temporary
             with open(temporary, "rb+") as file:

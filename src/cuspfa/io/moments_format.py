@@ -13,32 +13,32 @@ import numpy as np
 
 from cuspfa._typing import Array
 from cuspfa._utils.warn import warn
-from cuspfa.errors import FileError, InputError
-from cuspfa.io import archive
-from cuspfa.io import schema as json_kinds
-from cuspfa.io.archive import CONTENT, LARGEST
-from cuspfa.io.atomic import as_path, check_writable, replacing
+from cuspfa.errors import FileError
+from cuspfa.io import archive, schema
+from cuspfa.io.archive import CONTENT
+from cuspfa.io.atomic import as_path, check_writable
 
-FORMAT, VERSION = "cuspfa-moments", 1
+MOMENTS_FORMAT, MOMENTS_VERSION = "cuspfa-moments", 1
+SAVED_MOMENTS = "moments saved by cuspfa"
 FEW_ROWS = 10
-"""Tables of fewer people than this are not published either."""
-_CONTENT: dict[str, json_kinds.Kind] = {
-    "format": json_kinds.word(FORMAT),
-    "version": json_kinds.count,
-    "library": json_kinds.text,
-    "n": json_kinds.count,
-    "n_columns": json_kinds.count,
-    "names": json_kinds.optional(json_kinds.list_of(json_kinds.text)),
+"""Rows up to which moments may reveal single rows; a usual threshold for published tables."""
+_MOMENTS_CONTENT: dict[str, schema.JsonKind] = {
+    "format": schema.word(MOMENTS_FORMAT),
+    "version": schema.as_count,
+    "library": schema.as_text,
+    "n": schema.as_count,
+    "n_columns": schema.as_count,
+    "names": schema.nullable(schema.list_of(schema.as_text)),
 }
 
 
-def save(n: int, mean: Array, cross: Array, names: list[str] | None, path: Any) -> None:
+def write_moments(n: int, mean: Array, cross: Array, names: list[str] | None, path: Any) -> None:
     """Write moments to a file, whole or not at all; see `Moments.save`."""
     target = as_path(path)
     check_writable("path", target)
     content = {
-        "format": FORMAT,
-        "version": VERSION,
+        "format": MOMENTS_FORMAT,
+        "version": MOMENTS_VERSION,
         "library": version("cuspfa"),
         "n": int(n),
         "n_columns": len(mean),
@@ -46,65 +46,35 @@ def save(n: int, mean: Array, cross: Array, names: list[str] | None, path: Any) 
     }
     text = json.dumps(content, indent=1, allow_nan=False).encode()
     arrays = {"mean": archive.plain(mean), "cross_products": archive.plain(cross)}
-    members = {CONTENT: [memoryview(text)]}
-    members |= {f"{name}.npy": archive.as_npy(array) for name, array in arrays.items()}
-    total = archive.file_size({name: sum(map(len, parts)) for name, parts in members.items()})
-    if total > LARGEST:
-        raise InputError(
-            f"The file would have {total:,} bytes, and can have no more than {LARGEST:,}. Save the "
-            "moments of fewer columns."
-        )
     _warn_if_telling(n, len(mean))
-    with replacing(target) as temporary, open(temporary, "wb") as file:
-        for piece in archive.archive(members):
-            file.write(piece)
+    archive.write_archive(target, text, arrays, "Save the moments of fewer columns.")
 
 
 def _warn_if_telling(n: int, p: int) -> None:
-    """The moments hold p(p+3)/2 numbers, the rows np."""
+    """Warn if single rows may be recovered: moments hold p(p+3)/2 numbers, the rows np."""
     if n <= max(FEW_ROWS, (p + 3) // 2):
         warn(
             f"moments of {n} rows and {p} columns may reveal single rows to whoever has the file: "
-            "they are of few rows, or hold no fewer numbers than the rows do. Share those of more "
+            "the rows are few, or hold no more numbers than the moments. Share moments of more "
             "rows, or of fewer columns."
         )
 
 
-def load(path: Any) -> dict[str, Any]:
-    """What is in a file of moments, checked: n, mean, cross_products, names."""
-    place = as_path(path)
-    try:
-        if place.exists() and not place.is_file():  # a pipe would wait for ever
-            raise FileError("is no file")
-        content, arrays = archive.read(place, _decode, _shapes)
+def read_moments(path: Any) -> dict[str, Any]:
+    """The checked content of a file of moments: n, mean, cross_products, names."""
+    with archive.readable(path) as place:
+        content, arrays = archive.read_archive(place, SAVED_MOMENTS, _decode, _shapes)
         for name, array in arrays.items():
             if not np.all(np.isfinite(array)):
                 raise FileError(f"has numbers in {name}.npy that cannot be there")
-    except FileError as error:
-        said = str(error).replace("a fit saved by cuspfa", "moments saved by cuspfa")
-        raise FileError(f"{str(place)!r} {said}.") from None
     return {"n": content["n"], "names": content["names"], **arrays}
 
 
 def _decode(text: bytes) -> dict[str, Any]:
-    try:
-        content = json.loads(text.decode())
-    except (ValueError, RecursionError):
-        raise FileError(f"is damaged: its {CONTENT} cannot be read") from None
-    kind = content.get("format") if isinstance(content, dict) else None
-    if kind == "cuspfa-fit":
-        raise FileError("is a saved fit, not moments; read it by cuspfa.load")
-    if kind != FORMAT:
-        raise FileError(f"holds no moments saved by cuspfa: it has format {archive.short(kind)}")
-    found = json_kinds.count("version", content.get("version"))
-    if found > VERSION:
-        raise FileError(
-            f"is of version {found} of the format, and this cuspfa, {version('cuspfa')}, reads "
-            f"version {VERSION}. Upgrade cuspfa to read it"
-        )
-    checked = json_kinds.fields(CONTENT, content, _CONTENT)
+    content = schema.parse_content(text, SAVED_MOMENTS, MOMENTS_FORMAT, MOMENTS_VERSION)
+    checked = schema.fields(CONTENT, content, _MOMENTS_CONTENT)
     names, p = checked["names"], checked["n_columns"]
-    if not (checked["version"] and checked["n"] and p):
+    if not (checked["n"] and p):
         raise FileError(f"is damaged: {CONTENT} describes no moments")
     if names is not None and len(names) != p:
         raise FileError(f"is damaged: {len(names)} names are not those of {p} columns")

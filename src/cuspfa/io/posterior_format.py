@@ -1,72 +1,75 @@
 """Fitted posteriors as files: one zip of JSON and npy, without pickle.
 
-The bytes of a file are in `archive.py`. Which entries and arrays there are depends on the kind of
-posterior: each kind has a `Layout`, and this module knows no posterior.
+`archive.py` defines the bytes of a file. Entries and arrays depend on the kind of posterior: each
+kind has a `Layout`, and this module imports no posterior.
 
-Every later version of the format will begin with `fit.json`, not compressed, and a version in it.
+Every later version of the format will begin with an uncompressed `fit.json` that has a version.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
 from cuspfa._typing import Array
 from cuspfa._utils.arguments import must_be
 from cuspfa.errors import FileError, InputError
-from cuspfa.io import archive, plausibility
-from cuspfa.io import schema as json_kinds
-from cuspfa.io.archive import CONTENT, LARGEST, LARGEST_CONTENT
-from cuspfa.io.atomic import as_path, check_writable, replacing
+from cuspfa.io import archive, plausibility, schema
+from cuspfa.io.archive import CONTENT
+from cuspfa.io.atomic import as_path, check_writable, not_a_file
 
 AnyPath = str | os.PathLike[str]
-FORMAT, VERSION = "cuspfa-fit", 1
-Content = dict[str, Any]
-Arrays = dict[str, Array]
+FIT_FORMAT, FIT_VERSION = "cuspfa-fit", 3
+SAVED_FIT = "a fit saved by cuspfa"
+JsonObject = dict[str, Any]
+NamedArrays = dict[str, Array]
 P = TypeVar("P", covariant=True)
 
 
-class Layout(NamedTuple):
+class Layout(Protocol):
     """What the file of one kind of posterior holds."""
 
-    kinds: dict[str, json_kinds.Kind]
-    """The entries of `fit.json`, each with its check."""
-    check: Callable[[Content], None]
-    """Refuses values that contradict each other."""
-    shapes: Callable[[Content], dict[str, tuple[int, ...]]]
-    """The arrays, in their order."""
+    @property
+    def kinds(self) -> dict[str, schema.JsonKind]:
+        """The entries of `fit.json`, each with its check."""
+
+    def check(self, content: JsonObject) -> None:
+        """Raise a FileError where values contradict each other."""
+
+    def shapes(self, content: JsonObject) -> dict[str, tuple[int, ...]]:
+        """The arrays, in their order."""
 
 
-class Kind(Protocol, Generic[P]):
+class PosteriorKind(Protocol, Generic[P]):
     """A class of posteriors that can be read from a file."""
 
     @property
     def layout(self) -> Layout:
-        """Its entries and arrays."""
+        """Entries and arrays of its files."""
 
-    def from_entries(self, content: Content, arrays: Arrays, /) -> P:
-        """The posterior; entries are checked and shapes are right."""
+    def from_entries(self, content: JsonObject, arrays: NamedArrays, /) -> P:
+        """The posterior of checked entries and arrays."""
 
 
 def check_target(path: AnyPath) -> Path:
     """A path that a file can be written to, or an error before any work is done."""
     target = as_path(path)
     if target.exists() and not target.is_file():
-        raise _not_a_file(target)
+        raise not_a_file(target)
     check_writable("path", target)
     return target
 
 
-def save(
-    kind: Kind[P],
-    content: Content,
-    arrays: Arrays,
+def write_posterior(
+    kind: PosteriorKind[P],
+    content: JsonObject,
+    arrays: NamedArrays,
     target: Path,
     *,
     scores: Any = None,
@@ -75,69 +78,49 @@ def save(
     """Write entries and arrays to a file; see `Posterior.save`."""
     if scores is not None:
         arrays = {**arrays, "scores": _checked_scores(scores, content["n_rows"], n_factors)}
-    about = {"format": FORMAT, "version": VERSION, "library": version("cuspfa")}
+    about = {"format": FIT_FORMAT, "version": FIT_VERSION, "library": version("cuspfa")}
     content = {**about, **content, "scores": scores is not None}
     text = json.dumps(content, indent=1, allow_nan=False).encode()
     arrays = {name: archive.plain(array) for name, array in arrays.items()}
     try:
-        checked = decode(text, {content["kind"]: kind})
-        _rebuild(kind, checked, arrays)  # what is written can be read
+        checked = check_entries(text, {content["kind"]: kind})
+        _rebuild(kind, checked, arrays)  # so that what is written can be read
     except FileError as error:
-        raise InputError(f"This posterior {error}; so it cannot be saved.") from None
-    members = {CONTENT: [memoryview(text)]}
-    members |= {f"{name}.npy": archive.as_npy(arrays[name]) for name in kind.layout.shapes(checked)}
-    total = archive.file_size({name: sum(map(len, parts)) for name, parts in members.items()})
-    if total > LARGEST:
-        raise InputError(
-            f"The file would have {total:,} bytes, and can have no more than {LARGEST:,}. Leave "
-            "out scores or statistics."
-        )
-    with replacing(target) as temporary, open(temporary, "wb") as file:
-        for piece in archive.archive(members):
-            file.write(piece)
+        raise InputError(f"This posterior {error}; it cannot be saved.") from None
+    ordered = {name: arrays[name] for name in kind.layout.shapes(checked)}
+    archive.write_archive(target, text, ordered, "Leave out scores or statistics.")
 
 
-def load(path: AnyPath, kinds: Mapping[str, Kind[P]]) -> P:
+def read_posterior(path: AnyPath, kinds: Mapping[str, PosteriorKind[P]]) -> P:
     """The posterior in a file, made by the class that `kinds` names; see `cuspfa.load`."""
-    place = as_path(path)
-    try:
-        content, arrays = read(place, kinds)
+    with archive.readable(path) as place:
+        content, arrays = _read_entries(place, kinds)
         return _rebuild(kinds[content["kind"]], content, arrays)
-    except FileError as error:
-        raise FileError(f"{str(place)!r} {error}.") from None
 
 
-def load_scores(path: AnyPath, kinds: Mapping[str, Kind[Any]]) -> Array | None:
+def read_scores(path: AnyPath, kinds: Mapping[str, PosteriorKind[Any]]) -> Array | None:
     """The factor scores in a file; see `cuspfa.posterior.load_scores`."""
-    place = as_path(path)
-    try:
-        return read(place, kinds)[1].get("scores")
-    except FileError as error:
-        raise FileError(f"{str(place)!r} {error}.") from None
+    with archive.readable(path) as place:
+        return _read_entries(place, kinds)[1].get("scores")
 
 
-def read(place: Path, kinds: Mapping[str, Kind[Any]]) -> tuple[Content, Arrays]:
+def _read_entries(
+    place: Path, kinds: Mapping[str, PosteriorKind[Any]]
+) -> tuple[JsonObject, NamedArrays]:
     """The entries of a file, checked, and its arrays, of the right shapes."""
-    if place.exists() and not place.is_file():  # a pipe would wait for ever
-        raise _not_a_file(place)
-    return archive.read(
+    return archive.read_archive(
         place,
-        lambda text: decode(text, kinds),
+        SAVED_FIT,
+        lambda text: check_entries(text, kinds),
         lambda content: kinds[content["kind"]].layout.shapes(content),
     )
 
 
-def decode(text: bytes, kinds: Mapping[str, Kind[Any]]) -> Content:
-    """`fit.json`, every value of it checked."""
-    if len(text) > LARGEST_CONTENT:
-        raise FileError(f"has {len(text):,} bytes of {CONTENT}, more than {LARGEST_CONTENT:,}")
-    try:
-        content = json.loads(text.decode(), parse_constant=_refuse_constant)
-    except (ValueError, RecursionError):
-        raise FileError(f"is damaged: its {CONTENT} cannot be read") from None
-    _check_version(content)
-    layout = kinds[json_kinds.word(*kinds)("kind", content.get("kind"))].layout
-    checked = json_kinds.fields(CONTENT, content, layout.kinds)
+def check_entries(text: bytes, kinds: Mapping[str, PosteriorKind[Any]]) -> JsonObject:
+    """The entries of `fit.json`, each checked."""
+    content = _upgraded(schema.parse_content(text, SAVED_FIT, FIT_FORMAT, FIT_VERSION))
+    layout = kinds[schema.word(*kinds)("kind", content.get("kind"))].layout
+    checked = schema.fields(CONTENT, content, layout.kinds)
     layout.check(checked)
     p, names, known = (checked[key] for key in ("n_columns", "names", "statistics"))
     if p == 0:
@@ -150,24 +133,47 @@ def decode(text: bytes, kinds: Mapping[str, Kind[Any]]) -> Content:
     return checked
 
 
-def _check_version(content: Any) -> None:
-    found = content.get("format") if isinstance(content, dict) else None
-    if found != FORMAT:
-        raise FileError(
-            f"is not a fit saved by cuspfa: its {CONTENT} has format {archive.short(found)}"
-        )
-    number = json_kinds.count("version", content.get("version"))
-    if number > VERSION:
-        raise FileError(
-            f"is of version {number} of the format, written by cuspfa "
-            f"{archive.short(content.get('library'))}; this cuspfa, {version('cuspfa')}, reads "
-            f"version {VERSION}. Upgrade cuspfa to read it"
-        )
-    if number < 1:
-        raise FileError(f"is damaged: there is no version {number} of the format")
+def _upgraded(content: JsonObject) -> JsonObject:
+    """Entries of an older version of the format as the present one has them.
+
+    Version 2 added the model error, and what was said of a table when it was read; version 3 the
+    names and signs of factors and the wording of variables. What is not as an older version has it
+    is left for the checks.
+    """
+    if content["version"] > 2:
+        return content
+    plain: JsonObject = {"factor_names": [], "reversed_factors": [], "wording": []}
+    content = {**content, "presentation": plain}
+    if content["version"] > 1:
+        return content
+    content["model_error"] = 0.0
+    provenance = content.get("provenance")
+    if isinstance(provenance, dict) and isinstance(provenance.get("settings"), dict):
+        settings = {**provenance["settings"], "model_error": 0.0}
+        data = _with_reading(provenance.get("data"))
+        content["provenance"] = {**provenance, "settings": settings, "data": data}
+    if isinstance(content.get("parts"), list):
+        content["parts"] = [_with_model_errors(part) for part in content["parts"]]
+    upgraded: JsonObject = _with_model_errors(content)
+    return upgraded
 
 
-def _rebuild(kind: Kind[P], content: Content, arrays: Arrays) -> P:
+def _with_reading(data: Any) -> Any:
+    """What was read, with the entries of version 2: labels, answers, sheets, orders, matrices."""
+    if not isinstance(data, dict) or not isinstance(data.get("options"), dict):
+        return data
+    added: JsonObject = {"sheet": None, "order": [], "n": None, "means": None, "sds": None}
+    return {**data, "options": {**data["options"], **added}, "labels": [], "answers": []}
+
+
+def _with_model_errors(content: Any) -> Any:
+    known = content.get("fit_info") if isinstance(content, dict) else None
+    if not isinstance(known, dict):
+        return content
+    return {**content, "fit_info": {**known, "model_errors": []}}
+
+
+def _rebuild(kind: PosteriorKind[P], content: JsonObject, arrays: NamedArrays) -> P:
     for name, shape in kind.layout.shapes(content).items():
         if arrays[name].shape != shape:
             raise FileError(f"has {name}.npy of shape {arrays[name].shape} instead of {shape}")
@@ -188,12 +194,3 @@ def _checked_scores(scores: Any, n: int, k: int) -> Array:
     if not np.all(np.isfinite(array)):
         raise InputError("scores must be finite. Got NaN or infinite ones instead.")
     return array
-
-
-def _refuse_constant(word: str) -> float:
-    raise ValueError(f"{word} is not JSON")
-
-
-def _not_a_file(place: Path) -> InputError:
-    what = "the directory" if place.is_dir() else "the device or pipe"
-    return InputError(f"path must be a file. Got {what} {str(place)!r} instead.")

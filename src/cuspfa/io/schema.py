@@ -1,41 +1,79 @@
-"""Kinds of JSON values: each checks a value that a file claims, and gives it back ready."""
+"""Kinds of JSON values: each checks a value of a file and returns it."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
+from importlib.metadata import version
 from typing import Any
 
 from cuspfa.errors import FileError
-from cuspfa.io.archive import short
+from cuspfa.io.archive import CONTENT, LARGEST_CONTENT, shown_value
 
-MOST = 1 << 48
-"""The largest whole number."""
-Kind = Callable[[str, Any], Any]
+LARGEST_INTEGER = 1 << 48
+"""The largest whole number in a file."""
+JsonKind = Callable[[str, Any], Any]
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
-def fields(name: str, value: Any, kinds: dict[str, Kind]) -> dict[str, Any]:
-    """A dictionary with just these entries."""
+_OTHER_FORMATS = {
+    "cuspfa-fit": "it is a saved fit, which cuspfa.load reads",
+    "cuspfa-moments": "it holds moments, which Moments.load reads",
+}
+
+
+def parse_content(text: bytes, what: str, form: str, newest: int) -> dict[str, Any]:
+    """The JSON of a file of format `form`, of version 1 to `newest`; `what` names such a file."""
+    if len(text) > LARGEST_CONTENT:
+        raise FileError(f"has {len(text):,} bytes of {CONTENT}, more than {LARGEST_CONTENT:,}")
+    try:
+        content = json.loads(text.decode(), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        raise FileError(f"is damaged: its {CONTENT} cannot be read") from None
+    found = content.get("format") if isinstance(content, dict) else None
+    if found != form:
+        other = f"its {CONTENT} has format {shown_value(found)}"
+        known = _OTHER_FORMATS.get(found, other) if isinstance(found, str) else other
+        raise FileError(f"is not {what}: {known}")
+    number = as_count("version", content.get("version"))
+    if number > newest:
+        raise FileError(
+            f"is of version {number} of the format, written by cuspfa "
+            f"{shown_value(content.get('library'))}; this cuspfa, {version('cuspfa')}, reads "
+            f"version {newest}. Upgrade cuspfa to read it"
+        )
+    if number < 1:
+        raise FileError(f"is damaged: there is no version {number} of the format")
+    checked: dict[str, Any] = content
+    return checked
+
+
+def _refuse_constant(constant: str) -> float:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def fields(name: str, value: Any, kinds: dict[str, JsonKind]) -> dict[str, Any]:
+    """A dictionary with exactly these entries."""
     if not isinstance(value, dict) or value.keys() != kinds.keys():
-        raise FileError(f"is damaged: {name} has not the entries it should have")
+        raise FileError(f"is damaged: {name} has wrong or missing entries")
     return {key: kind(key, value[key]) for key, kind in kinds.items()}
 
 
 def wrong(name: str, value: Any) -> FileError:
     """The error for a value of the wrong kind."""
-    return FileError(f"is damaged: {name} cannot be {short(value)}")
+    return FileError(f"is damaged: {name} cannot be {shown_value(value)}")
 
 
-def count(name: str, value: Any) -> int:
-    """A whole number, not negative."""
-    if type(value) is not int or not 0 <= value <= MOST:
+def as_count(name: str, value: Any) -> int:
+    """A non-negative whole number."""
+    if type(value) is not int or not 0 <= value <= LARGEST_INTEGER:
         raise wrong(name, value)
     return value
 
 
-def number(name: str, value: Any) -> float:
-    """A number, or one of the three that JSON lacks, as text."""
+def as_number(name: str, value: Any) -> float:
+    """A number, or the text "NaN", "Infinity" or "-Infinity"."""
     if isinstance(value, str) and value in _NOT_FINITE:
         return _NOT_FINITE[value]
     if type(value) is not float or not math.isfinite(value):
@@ -44,44 +82,44 @@ def number(name: str, value: Any) -> float:
 
 
 def number_out(value: float) -> float | str:
-    """JSON has no NaN and no infinity."""
+    """A number for JSON, which has no NaN and no infinity."""
     ready = float(value)
     if math.isfinite(ready):
         return ready
     return "NaN" if math.isnan(ready) else "Infinity" if ready > 0 else "-Infinity"
 
 
-def positive(name: str, value: Any) -> float:
+def as_positive(name: str, value: Any) -> float:
     """A finite number above zero."""
-    checked = number(name, value)
+    checked = as_number(name, value)
     if not 0 < checked < math.inf:
         raise wrong(name, value)
     return checked
 
 
-def share(name: str, value: Any) -> float:
+def as_share(name: str, value: Any) -> float:
     """A number from 0 to 1."""
-    checked = number(name, value)
+    checked = as_number(name, value)
     if not 0 <= checked <= 1:
         raise wrong(name, value)
     return checked
 
 
-def text(name: str, value: Any) -> str:
+def as_text(name: str, value: Any) -> str:
     """Any text."""
     if not isinstance(value, str):
         raise wrong(name, value)
     return value
 
 
-def flag(name: str, value: Any) -> bool:
+def as_flag(name: str, value: Any) -> bool:
     """True or false."""
     if not isinstance(value, bool):
         raise wrong(name, value)
     return value
 
 
-def word(*words: str) -> Kind:
+def word(*words: str) -> JsonKind:
     """One of these words."""
 
     def kind(name: str, value: Any) -> str:
@@ -92,8 +130,8 @@ def word(*words: str) -> Kind:
     return kind
 
 
-def list_of(each: Kind, most: int = MOST) -> Kind:
-    """A list, each of whose values is of a kind."""
+def list_of(each: JsonKind, most: int = LARGEST_INTEGER) -> JsonKind:
+    """A list of values of one kind."""
 
     def kind(name: str, value: Any) -> list[Any]:
         if not isinstance(value, list) or len(value) > most:
@@ -103,7 +141,7 @@ def list_of(each: Kind, most: int = MOST) -> Kind:
     return kind
 
 
-def optional(other: Kind) -> Kind:
+def nullable(other: JsonKind) -> JsonKind:
     """Null, or a value of a kind."""
 
     def kind(name: str, value: Any) -> Any:

@@ -1,12 +1,12 @@
 """Exact conditional draws of all unknowns, from incomplete rows.
 
 A sweep holds a value for every missing entry, so that all rows share one score covariance and the
-kernels of `cuspfa.inference.kernels` apply; at its end the missing values are drawn anew, given
-scores, loadings, noise and means. The means are integrated out where scores, loadings and noise are
+kernels of `cuspfa.inference.kernels` apply. At its end the missing values are drawn again, given
+scores, loadings, noise and means. The means are integrated out while scores, loadings and noise are
 drawn.
 
-`fill` draws the missing values given the observed entries alone, scores integrated out. It begins a
-chain; a sampler that keeps no value of a row from sweep to sweep begins every sweep with it.
+`fill` draws the missing values given the observed entries, with scores integrated out. It starts a
+chain. A sampler that keeps no values of rows between sweeps starts every sweep with it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cuspfa._typing import Array, Indices
+from cuspfa._utils.linalg import packed
 from cuspfa.inference.kernels import (
     Chains,
     Scores,
@@ -28,16 +29,16 @@ from cuspfa.inference.kernels import (
     squared_norms,
 )
 from cuspfa.inference.updates import LoadingsDistribution
-from cuspfa.missing.patterns import IncompleteRows, packed, score_covariances
+from cuspfa.missing.patterns import IncompleteRows, score_covariances
 from cuspfa.model.likelihoods.gaussian import Noise, draw_noise
 from cuspfa.model.prior import CuspPrior
 from cuspfa.model.slabs import Slab
 
 
 class RowsInMemory:
-    """The rows that sweeps need, for the process that fitted them: never saved or sent on.
+    """The rows that sweeps need, kept in the process that fitted them and never saved.
 
-    Pickled or copied it becomes None, so that a model that travels has no row of the data in it.
+    Pickled or copied it becomes None, so that a pickled model holds no rows of the data.
     """
 
     def __init__(self, data: IncompleteRows) -> None:
@@ -53,12 +54,12 @@ class RowsInMemory:
 
     @property
     def work(self) -> float:
-        """Numbers that a sweep of one chain goes through, for each factor."""
+        """Cost of a sweep of one chain for each factor, in numbers processed."""
         return 4.0 * self.data.rows.size + 30.0 * len(self.data.rows) + 40.0 * len(self.missing[0])
 
 
 def nothing() -> None:
-    """What is left of rows that were pickled."""
+    """Stands for rows that were pickled."""
 
 
 class FilledChains(NamedTuple):
@@ -118,7 +119,7 @@ def begin_filled(
     size: int,
     rng: np.random.Generator,
 ) -> FilledChains:
-    """Chains that begin at draws from q, with missing values drawn given these."""
+    """Chains that start at draws from q, with missing values drawn given these."""
     chains = begin_at(loadings, noise, slab, size, rng)
     mean = np.tile(location[:, None], (1, size))
     return FilledChains(chains, fill(rows.data, chains.loadings, chains.noise, mean, rng), mean)
@@ -127,7 +128,7 @@ def begin_filled(
 def sweep_filled(
     at: FilledChains, rows: RowsInMemory, slab: Slab, prior: CuspPrior, rng: np.random.Generator
 ) -> FilledChains:
-    """One draw of everything, each block given the others."""
+    """One draw of all unknowns, each block given the others."""
     every = np.arange(at.chains.loadings.shape[2])
     chains = rotate_loadings(at.chains, every, slab, rng)
     squared_norm = squared_norms(gram(chains.loadings))
@@ -185,7 +186,8 @@ def draw_given_filled(
 def draw_mean(loadings: Array, level: Array, n: int, rng: np.random.Generator) -> Array:
     """The means of the columns, (p, B), given their levels where the scores were centred.
 
-    A mean is the level at scores of zero, and lacks what the average of n scores may be.
+    The level belongs to centred scores. The mean, at scores of zero, adds the draw of their
+    average.
     """
     _, size, k = loadings.shape
     shift = rng.standard_normal((size, k)) / np.sqrt(n)

@@ -1,7 +1,7 @@
 """The likelihood of rows with few missing values each, by the precision Ω^{-1} of complete rows.
 
-With P = Ω^{-1}, the observed part of a row has the precision P_oo − P_om P_mm^{-1} P_mo, so that a
-pattern needs a matrix of the size of its missing values, not of its factors. The columns' means are
+With P = Ω^{-1}, the observed part of a row has the precision P_oo − P_om P_mm^{-1} P_mo. So a
+pattern needs a matrix of the size of its missing values, not of its factors. The column means are
 integrated out exactly.
 """
 
@@ -12,31 +12,32 @@ from typing import NamedTuple
 import numpy as np
 
 from cuspfa._typing import Array, Indices
-from cuspfa.missing.patterns import IncompleteRows, packed_inverses, times, upper_half
+from cuspfa._utils.linalg import upper_half
+from cuspfa.missing.patterns import IncompleteRows, packed_inverses, times
 
 FEW_MISSING_COLUMNS, FEW_MISSING_VALUES = 500, 10
-"""Columns, and missing values of a row on average (by cubes), up to which this is worth it."""
+"""Columns, and cubic mean of the missing values of a row, up to which this is faster."""
 
 
-WIDTHS = np.array([1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512])
-"""Numbers of missing values that patterns are made alike to, so that there are few groups."""
+GROUP_WIDTHS = np.array([1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512])
+"""Numbers of missing values to which patterns are padded, so that there are few groups."""
 
 
 class Group(NamedTuple):
     """Patterns with about the same number of missing values, and their rows."""
 
     missing: Indices
-    """(h, u) the columns without a value, then made-up ones from p on, alone and of variance 1."""
+    """(h, u) missing columns, padded with independent columns of variance 1, numbered from p on."""
     sizes: Array
-    """(u,) rows of each pattern that there are in the data."""
+    """(u,) number of rows of each pattern in the data."""
     rows: Indices
     """(r,) the rows."""
     of_row: Indices
-    """(r,) pattern of each, among these."""
+    """(r,) pattern of each row in this group."""
 
 
 class FewMissing:
-    """Log-likelihoods of rows sorted by pattern, each column centred at the mean of what it has."""
+    """Log-likelihoods of rows sorted by pattern, each column centred at its observed mean."""
 
     def __init__(self, data: IncompleteRows) -> None:
         self.rows, self.ones, self.n = data.rows, data.ones[:, 0], data.n
@@ -45,11 +46,11 @@ class FewMissing:
         self.there = np.repeat(data.patterns, np.diff(data.starts), axis=0)
         self.groups = _pattern_groups(data)
         self.wide = data.rows.shape[1] + max((len(one.missing) for one in self.groups), default=0)
-        """Columns with those that make patterns alike."""
+        """Number of columns with the padding."""
 
     @classmethod
     def of(cls, data: IncompleteRows) -> FewMissing | None:
-        """None where missing values are many."""
+        """None if there are many missing values."""
         missing = np.sum(~data.patterns, axis=1)
         worth_it = (
             data.rows.shape[1] <= FEW_MISSING_COLUMNS
@@ -58,13 +59,13 @@ class FewMissing:
         return cls(data) if worth_it else None
 
     def work(self, k: int) -> float:
-        """Multiplications of a log-likelihood, about."""
+        """Approximate number of multiplications of a log-likelihood."""
         p = self.rows.shape[1]
         small = sum(3.0 * len(one.missing) ** 3 * len(one.sizes) for one in self.groups)
         return float(len(self.rows) * p * (k + 1.0) + small + p**3)
 
     def log_likelihood(self, loadings: Array, noise_variance: Array, *, flat_mean: bool) -> float:
-        """Σ_i log N(y_i; m, ΛΛᵀ + Σ) of what was observed, m integrated out if it is flat."""
+        """Σ_i log N(y_i; m, ΛΛᵀ + Σ) of the observed values; m is integrated out if `flat_mean`."""
         found = self._fill(loadings, noise_variance, self.rows)
         squares = float(np.sum(found.precision * self.gram)) - found.explained
         constant = float(self.observed.sum()) * float(np.log(2 * np.pi))
@@ -79,9 +80,10 @@ class FewMissing:
         return float(value + 0.5 * (gain @ gain + freedom))
 
     def expected_gram(self, loadings: Array, noise_variance: Array, *, flat_mean: bool) -> Array:
-        """E[Σ_i (y_i − ȳ)(y_i − ȳ)ᵀ] given what was observed, (p, p), as in a step of EM.
+        """E[Σ_i (y_i − ȳ)(y_i − ȳ)ᵀ] given the observed values, (p, p), as in a step of EM.
 
-        Of complete data with it the likelihood has the slope that the observed data's has here.
+        The likelihood of complete data with these cross-products has the gradient of the
+        observed-data likelihood at these parameters.
         """
         found = self._fill(loadings, noise_variance, self.rows)
         whole = self.rows + found.filled
@@ -104,7 +106,7 @@ class FewMissing:
         precision[:p, :p] = np.diag(1.0 / noise_variance) - scaled @ side
         log_det = float(np.sum(np.log(noise_variance)) + np.linalg.slogdet(inner)[1])
         pulls = np.zeros((len(rows), wide))
-        pulls[:, :p] = (rows @ scaled) @ side  # minus P y in a missing value, where y / σ² is 0
+        pulls[:, :p] = (rows @ scaled) @ side  # −P y at missing values, where y is 0
         filled, spread = np.zeros((len(rows), wide)), np.zeros(wide * wide)
         explained, log_dets = 0.0, self.n * log_det
         for missing, sizes, chosen, of_row in self.groups:
@@ -127,7 +129,7 @@ class FewMissing:
         )
 
     def _information(self, found: _Filled) -> Array:
-        """Σ_i of the precisions of what rows show, (p, p): what is known of the means."""
+        """Σ_i of the precisions of observed parts, (p, p): the information on the means."""
         precision = found.precision
         return np.asarray(self.n * precision - precision @ found.spread @ precision)
 
@@ -138,19 +140,19 @@ class _Filled(NamedTuple):
     precision: Array
     """(p, p) of complete rows."""
     log_dets: float
-    """Σ_i log|Ω_i| of what rows show."""
+    """Σ_i log|Ω_i| of the observed parts of rows."""
     explained: float
-    """The excess of Σ_i y_iᵀPy_i, for y zero where values are missing."""
+    """Excess of Σ_i y_iᵀPy_i with zeros for missing values over the observed-data form."""
     filled: Array
-    """(r, p) expected values where values are missing, zero elsewhere."""
+    """(r, p) expected values of missing values, zero elsewhere."""
     spread: Array
-    """(p, p) Σ_i of the covariances of missing values, in their places."""
+    """(p, p) Σ_i of the conditional covariances of missing values."""
 
 
 def _pattern_groups(data: IncompleteRows) -> list[Group]:
     counts, p = np.sum(~data.patterns, axis=1), data.rows.shape[1]
     of_row = np.repeat(np.arange(len(counts)), np.diff(data.starts))
-    widths = np.where(counts > 0, WIDTHS[np.searchsorted(WIDTHS, counts)], 0)
+    widths = np.where(counts > 0, GROUP_WIDTHS[np.searchsorted(GROUP_WIDTHS, counts)], 0)
     found = []
     for h in np.unique(widths[widths > 0]):
         patterns = np.flatnonzero(widths == h)

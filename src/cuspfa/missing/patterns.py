@@ -1,26 +1,26 @@
-"""Incomplete rows, sorted by the pattern of what they have.
+"""Incomplete rows, sorted by the pattern of their missing values.
 
-A Gaussian likelihood is invariant to a rotation of rows with the same missing columns. Where they
-are more than their columns, they are rotated into one row for their mean and p for the rest, and
-zeros that nothing depends on: what an iteration costs is then a matter of the patterns, not of the
-rows.
+A Gaussian likelihood is invariant to a rotation of rows with the same pattern. If a pattern has
+more rows than columns, they are rotated into one row for their mean, p rows for the rest, and
+zeros, which are dropped. The cost of an iteration then depends on the patterns, not on the rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import copy
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from cuspfa._typing import Array, BoolArray, Indices
+from cuspfa._utils.linalg import packed, pair_places, unpacked
 
 PATTERN_BLOCK_SIZE = 1 << 19
 """Numbers of a block of rows, or of its K×K matrices: 4 MB."""
 FEW_MATRICES = 50
-"""Matrices that are not worth a sweep of their own."""
+"""Number of matrices below which LAPACK is faster than sweeps over all together."""
 
 
 class PatternBlock(NamedTuple):
@@ -29,7 +29,7 @@ class PatternBlock(NamedTuple):
     rows: Array
     """(r, p) zero where missing."""
     ones: Array
-    """(r, 1) what a column of ones is for these rows: 1, unless they were rotated."""
+    """(r, 1) the column of ones, rotated as the rows are."""
     observed: Array
     """(u, p) 1 where a pattern has a value."""
     of_row: Indices
@@ -37,7 +37,7 @@ class PatternBlock(NamedTuple):
     first: Indices
     """(u,) first row of each pattern."""
     sizes: Array
-    """(u,) rows of each pattern that there are in the data."""
+    """(u,) number of rows of each pattern in the data."""
 
     def by_pattern(self, values: Array) -> Array:
         """Sums (..., u) over the rows (..., r) of each pattern."""
@@ -46,11 +46,11 @@ class PatternBlock(NamedTuple):
         return np.asarray(np.add.reduceat(values, self.first, axis=-1))
 
     def of_rows(self, values: Array) -> Array:
-        """What a pattern has (u, ...), for each of its rows (r, ...)."""
+        """Values of patterns (u, ...) repeated for their rows (r, ...)."""
         return values if len(self.of_row) == len(values) else values[self.of_row]
 
     def to_rows(self, values: Array) -> Array:
-        """The same with patterns last: (..., u) for rows (..., r)."""
+        """Values of patterns (..., u) repeated for their rows (..., r)."""
         if values.shape[-1] == len(self.of_row):
             return values
         return np.asarray(np.take(values, self.of_row, axis=-1))
@@ -70,13 +70,13 @@ class IncompleteRows:
         of_row = of_row.ravel()
         self.n = len(rows)
         self.order = np.argsort(of_row, kind="stable")
-        """Which of the given rows each sorted one is."""
+        """Positions of the sorted rows among the given ones."""
         self.rows = rows[self.order]
         self.ones = np.ones((len(rows), 1))
         self.patterns: BoolArray = observed[first]
         self.sizes = np.bincount(of_row, minlength=len(first))
         self.starts = np.concatenate([[0], np.cumsum(self.sizes)])
-        """Where the rows of each pattern begin, and the end."""
+        """First row of each pattern, and the number of rows."""
         self.counts = observed.sum(axis=0).astype(float)
 
     @cached_property
@@ -87,7 +87,7 @@ class IncompleteRows:
         return rows, columns
 
     def rotated(self) -> IncompleteRows:
-        """The same to a Gaussian model, with at most p + 1 rows for a pattern."""
+        """Rows with the same Gaussian likelihood, at most p + 1 for each pattern."""
         p = self.rows.shape[1]
         if self.sizes.max() <= p + 1:
             return self
@@ -105,7 +105,7 @@ class IncompleteRows:
         return result
 
     def blocks(self, k: int) -> Iterator[PatternBlock]:
-        """As many rows at a time as are worth it for K×K matrices beside them."""
+        """Blocks of patterns, of a size that suits K×K matrices of each."""
         p = self.rows.shape[1]
         most = max(1, PATTERN_BLOCK_SIZE // max(p, (k + 1) ** 2))
         begin = 0
@@ -125,17 +125,6 @@ class IncompleteRows:
             begin = last
 
 
-def packed(matrices: Array) -> Array:
-    """(..., K, K) symmetric matrices as (..., K(K+1)/2)."""
-    first, second = upper_half(matrices.shape[-1])
-    return np.asarray(matrices[..., first, second])
-
-
-def unpacked(numbers: Array, k: int) -> Array:
-    """And back."""
-    return np.asarray(numbers[..., _places(k)])
-
-
 def score_covariances(observed: Array, signal: Array, k: int) -> tuple[Array, Array]:
     """V = (I + Σ_j E_j)^{-1} of each pattern (u, K, K) and log|V| (u,), E_j packed in `signal`."""
     covariance, log_det = packed_covariances(observed, signal, k)
@@ -143,24 +132,24 @@ def score_covariances(observed: Array, signal: Array, k: int) -> tuple[Array, Ar
 
 
 def packed_covariances(observed: Array, signal: Array, k: int) -> tuple[Array, Array]:
-    """The same as (K(K+1)/2, u), patterns last: what is done to all is done to long rows."""
+    """V packed as (K(K+1)/2, u), patterns last, so that operations run over long rows."""
     precision = signal.T @ observed.T
-    precision[_places(k).diagonal()] += 1.0
+    precision[pair_places(k).diagonal()] += 1.0
     covariance, log_det = packed_inverses(precision, k)
     return covariance, -log_det
 
 
 def packed_inverses(a: Array, k: int) -> tuple[Array, Array]:
-    """Of positive definite matrices (K(K+1)/2, u), in place, and their log-determinants.
+    """Inverses of positive definite matrices (K(K+1)/2, u), in place, and log-determinants.
 
-    Sweeps over the pivots, all matrices together: LAPACK takes three times as long for many small
-    ones, but less for a few.
+    The pivots of all matrices are swept together. LAPACK takes three times as long for many small
+    matrices, but less for a few.
     """
     if a.shape[1] < FEW_MATRICES:
         matrices = unpacked(a.T, k)
         a[...] = packed(np.asarray(np.linalg.inv(matrices), dtype=float)).T
         return a, np.asarray(np.linalg.slogdet(matrices)[1], dtype=float)
-    places, log_det = _places(k), np.zeros(a.shape[1])
+    places, log_det = pair_places(k), np.zeros(a.shape[1])
     for h in range(k):
         column = a[places[h]]
         pivot = column[h].copy()
@@ -175,22 +164,7 @@ def packed_inverses(a: Array, k: int) -> tuple[Array, Array]:
 
 def times(matrices: Array, vectors: Array) -> Array:
     """Products of matrices (K(K+1)/2, r) and vectors (K, r)."""
-    places, result = _places(len(vectors)), np.empty_like(vectors)
+    places, result = pair_places(len(vectors)), np.empty_like(vectors)
     for h, place in enumerate(places):
         np.einsum("kr,kr->r", matrices[place], vectors, out=result[h])
     return result
-
-
-@lru_cache
-def upper_half(k: int) -> tuple[Indices, Indices]:
-    """Rows and columns of the entries that are packed, in their order; not to be changed."""
-    return np.triu_indices(k)
-
-
-@lru_cache
-def _places(k: int) -> Indices:
-    """(K, K) where each entry of a symmetric matrix is packed; not to be changed."""
-    place = np.empty((k, k), dtype=np.intp)
-    upper = upper_half(k)
-    place[upper] = place[upper[::-1]] = np.arange(len(upper[0]))
-    return place

@@ -1,9 +1,9 @@
-"""Correlations of data with missing values without a factor model, and what they are worth.
+"""Correlations of incomplete data without a factor model, and their effective numbers of rows.
 
-By EM for a normal distribution, from where a model has it. Of values that are missing nothing is
-known, so that n rows with them are worth fewer complete ones: measures of fit that took them for n
-complete rows would call any model bad. How many they are worth is found by data drawn from the
-model, with values missing in the same places.
+The saturated normal model is fitted by EM, from the estimates of a factor model. Incomplete rows
+carry less information than as many complete rows, and measures of fit that ignored this would
+reject any model. The effective numbers of rows are found with data drawn from the model, with
+values missing in the same places.
 """
 
 from __future__ import annotations
@@ -19,25 +19,26 @@ from cuspfa._typing import Array
 from cuspfa.missing.patterns import IncompleteRows, PatternBlock
 
 FEWEST_STEPS, MOST_STEPS, EM_TOLERANCE = 8, 20, 5e-4
-"""Steps of EM, and the change of a correlation at which they end."""
+"""Steps of EM, and the change of the covariance, relative to itself, at which they end."""
 MOST_EM_WORK, EM_WORK = 4e9, 4e8
-"""Multiplications of the fewest steps beyond which nothing is said, and those of all that are
-taken where there is room for more; each pattern takes a matrix of its own."""
+"""Multiplications of the fewest steps above which nothing is computed, and multiplications of all
+steps otherwise. Each pattern has a matrix of its own."""
 REPLICATED_CORRELATIONS, MOST_REPLICATES = 600, 8
-"""Correlations of replicated data in all, for an error of a few per cent, and data sets at most."""
+"""Correlations of all replicated data together, for an error of a few per cent, and the most data
+sets."""
 
 
 class Effective(NamedTuple):
-    """Complete rows that would tell as much."""
+    """Effective numbers of complete rows."""
 
     correlations: float
-    """Of the correlations: theirs would spread as much as these do."""
+    """Complete rows whose correlations would have the same sampling variance."""
     discrepancy: float
-    """Of a misfit: what a discrepancy of correlation matrices is multiplied by to be χ²."""
+    """Complete rows with the same likelihood ratio for the same discrepancy of correlations."""
 
 
 class Unrestricted(NamedTuple):
-    """What data with missing values say of the correlations."""
+    """Correlations of incomplete data without a factor model."""
 
     correlation: Array
     effective: Effective
@@ -56,22 +57,28 @@ class _Normal(NamedTuple):
 
 
 def too_long(data: IncompleteRows, steps: int = FEWEST_STEPS) -> bool:
-    """Would covariances without a model take long?"""
+    """Would EM without a factor model take long?"""
     return len(data.patterns) * float(data.rows.shape[1]) ** 3 * steps > MOST_EM_WORK
 
 
 def unrestricted(data: IncompleteRows, mean: Array, covariance: Array) -> Unrestricted | None:
-    """Of rows as they were, not rotated, and the mean and covariance of a model of them.
+    """Correlations and effective numbers of rows, given mean and covariance of a factor model.
 
-    None where that would take long, where there are no more rows than columns, of which
-    nothing but a factor model can be regular, and where no row has values of two columns.
+    `data` are not rotated. None if the computation would take long, if there are no more rows than
+    columns, so that the covariance is singular, or if no row has values of two columns.
+
+    The likelihood ratio of n complete rows is nF, with F the discrepancy between their correlations
+    and the model's. Its mean for rows drawn from the model is not the number of correlations: F
+    takes the standard deviations from the sample, which is not the best choice for columns that
+    correlate. So each set of drawn rows is compared with itself before values were removed. A few
+    missing values then change little, for any correlations. Incomplete rows only add to the
+    information of the complete ones, and removed values only reduce that of all n.
     """
     p = data.rows.shape[1]
     alone = data.patterns.sum(axis=1).max() < 2
     if too_long(data) or data.n <= p or p < 2 or alone:
         return None
-    pairs = p * (p - 1) // 2
-    replicates = min(math.ceil(REPLICATED_CORRELATIONS / pairs), MOST_REPLICATES)
+    replicates = min(math.ceil(REPLICATED_CORRELATIONS / (p * (p - 1) // 2)), MOST_REPLICATES)
     each = len(data.patterns) * float(p) ** 3 * (1 + replicates)
     steps = int(np.clip(EM_WORK / each, FEWEST_STEPS, MOST_STEPS))
     model = _Normal(mean, covariance)
@@ -80,23 +87,25 @@ def unrestricted(data: IncompleteRows, mean: Array, covariance: Array) -> Unrest
         ratio = _likelihood_ratio(data.rotated(), model, found)
         apart = _discrepancy(found.correlation, model.correlation)
         rng, upper = np.random.default_rng(0), np.triu_indices(p, 1)
-        inflated, complete, lacking = 0.0, 0.0, 0.0
-        for _ in range(replicates):  # the same every time
-            drawn, whole = _replicate(data, model, rng)
+        squares, ratios = np.zeros(2), np.zeros(2)  # of complete and of incomplete rows
+        for _ in range(replicates):  # with fixed random numbers
+            drawn, whole = _replicate_incomplete(data, model, rng)
             again = _maximised(drawn, model, steps)
-            inflated += _likelihood_ratio(drawn, model, again) / (replicates * pairs)
-            off = np.corrcoef(whole, rowvar=False) - model.correlation
-            complete += float(np.sum(off[upper] ** 2))
-            lacking += float(np.sum((again.correlation - model.correlation)[upper] ** 2))
-    except np.linalg.LinAlgError:  # columns that depend on each other
+            both = np.asarray(np.corrcoef(whole, rowvar=False)), again.correlation
+            squares += [np.sum((one - model.correlation)[upper] ** 2) for one in both]
+            ratios[0] += data.n * _discrepancy(both[0], model.correlation)
+            ratios[1] += _likelihood_ratio(drawn, model, again)
+    except np.linalg.LinAlgError:  # linearly dependent columns
         return None
-    rows = min(1.0 + (data.n - 1) * complete / lacking, float(data.n))
-    weight = ratio / inflated / apart if apart > 0 else rows
-    return Unrestricted(found.correlation, Effective(rows, min(weight, float(data.n))))
+    least = float(data.sizes[data.patterns.all(axis=1)].sum())
+    rows = 1.0 + (data.n - 1) * squares[0] / squares[1]
+    weight = ratio / apart * ratios[0] / ratios[1] if apart > 0 else rows
+    rows, weight = np.clip([rows, weight], least, data.n).tolist()
+    return Unrestricted(found.correlation, Effective(rows, weight))
 
 
 def _discrepancy(correlation: Array, model: Array) -> float:
-    """Log|M| − log|R| + tr(RM⁻¹) − p, by the root of M; singular matrices are an error."""
+    """Log|M| − log|R| + tr(RM⁻¹) − p, by the root of M; singular matrices raise LinAlgError."""
     np.linalg.cholesky(correlation)
     root = np.linalg.inv(np.linalg.cholesky(model))
     excess = np.linalg.eigvalsh(root @ correlation @ root.T) - 1.0
@@ -104,7 +113,7 @@ def _discrepancy(correlation: Array, model: Array) -> float:
 
 
 def _maximised(data: IncompleteRows, distribution: _Normal, steps: int) -> _Normal:
-    """The distribution after steps of EM."""
+    """The distribution after at most so many steps of EM."""
     n, p = data.n, data.rows.shape[1]
     for _ in range(steps):
         mean, covariance = distribution
@@ -118,19 +127,31 @@ def _maximised(data: IncompleteRows, distribution: _Normal, steps: int) -> _Norm
             filled += block.ones * mean
             sums += block.ones[:, 0] @ filled
             products += filled.T @ filled
-        products += n * covariance - covariance @ weights  # of what is missing, given the rest
+        products += (
+            n * covariance - covariance @ weights
+        )  # conditional covariance of missing values
         after = sums / n
         found = products / n - np.outer(after, after)
         before, distribution = distribution, _Normal(after, (found + found.T) / 2)
-        if np.max(np.abs(distribution.correlation - before.correlation)) < EM_TOLERANCE:
+        if _change(before.covariance, distribution.covariance) < EM_TOLERANCE:
             break
     return distribution
 
 
-def _likelihood_ratio(data: IncompleteRows, model: _Normal, found: _Normal) -> float:
-    """Twice the log-likelihood that the model's correlations lose, with means and variances free.
+def _change(before: Array, after: Array) -> float:
+    """The largest entry of L⁻¹(after − before)L⁻ᵀ with LLᵀ = before.
 
-    About χ² with a degree of freedom for each correlation, if the model is known.
+    Unlike a change of correlations it is also large where the variance of a nearly constant
+    combination of columns changes by a large factor.
+    """
+    root = np.linalg.inv(np.linalg.cholesky(before))
+    return float(np.max(np.abs(root @ (after - before) @ root.T)))
+
+
+def _likelihood_ratio(data: IncompleteRows, model: _Normal, found: _Normal) -> float:
+    """Likelihood ratio statistic of the model's correlations, with means and variances free.
+
+    If the model is known, about χ² with a degree of freedom for each correlation.
     """
     sd = np.sqrt(np.diag(found.covariance))
     restricted = _Normal(found.mean, model.correlation * sd[:, None] * sd)
@@ -138,7 +159,7 @@ def _likelihood_ratio(data: IncompleteRows, model: _Normal, found: _Normal) -> f
 
 
 def _deviance(data: IncompleteRows, distribution: _Normal) -> float:
-    """−2 log-likelihood of what was observed, up to a constant."""
+    """−2 log-likelihood of the observed values, up to a constant."""
     value = 0.0
     for block, covariance in _covariances(data, distribution.covariance):
         observed = block.of_rows(block.observed)
@@ -150,7 +171,7 @@ def _deviance(data: IncompleteRows, distribution: _Normal) -> float:
 
 
 def _covariances(data: IncompleteRows, covariance: Array) -> Iterator[tuple[PatternBlock, Array]]:
-    """By blocks: (u, p, p) of what patterns show, with ones on the diagonal where nothing is."""
+    """By blocks: (u, p, p) covariances of observed values, and the identity elsewhere."""
     p = len(covariance)
     for block in data.blocks(p):
         observed = covariance * (block.observed[:, :, None] * block.observed[:, None, :])
@@ -158,10 +179,10 @@ def _covariances(data: IncompleteRows, covariance: Array) -> Iterator[tuple[Patt
         yield block, observed
 
 
-def _replicate(
+def _replicate_incomplete(
     data: IncompleteRows, model: _Normal, rng: np.random.Generator
 ) -> tuple[IncompleteRows, Array]:
-    """Rows of the model with values missing where the data have none, and the same complete."""
+    """Rows drawn from the model with the missing values of the data, and the complete rows."""
     root = np.linalg.cholesky(model.covariance)
     whole = model.mean + rng.standard_normal((data.n, len(root))) @ root.T
     drawn = copy(data)

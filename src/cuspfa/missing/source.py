@@ -1,8 +1,8 @@
-"""The source over incomplete data.
+"""The data source over incomplete rows.
 
-Rows with the same missing values share their score covariance V = (I + Σ_j τ_j E[λ_jλ_jᵀ])^{-1}, j
-over the columns they have. Sums over what is observed are products with the patterns' 0/1 matrix,
-K×K matrices packed as K(K+1)/2 numbers, a block of rows at a time.
+Rows with the same pattern share their score covariance V = (I + Σ_j τ_j E[λ_jλ_jᵀ])^{-1}, with j
+over the observed columns. Sums over observed values are products with the 0/1 matrix of patterns,
+with K×K matrices packed as K(K+1)/2 numbers, one block of rows at a time.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ import numpy as np
 
 from cuspfa._typing import Array
 from cuspfa._utils.fit_warning import NeverCoObserved, SingleValueRows, column
+from cuspfa._utils.linalg import packed, unpacked, upper_half
 from cuspfa.data.complete import SMALL_GRAM, Prepared, column_scale
-from cuspfa.data.in_memory import GramMatrix, RowMatrix
-from cuspfa.data.protocols import CompleteSource
+from cuspfa.data.in_memory import GramMatrix, RowMatrix, row_blocks
+from cuspfa.data.protocols import CompleteSource, one_by_one
 from cuspfa.inference.kernels import Statistics
 from cuspfa.inference.updates import LoadingsDistribution
 from cuspfa.missing.likelihood import FewMissing
-from cuspfa.missing.patterns import (
-    IncompleteRows,
-    PatternBlock,
-    packed,
-    packed_covariances,
-    times,
-    unpacked,
-    upper_half,
-)
+from cuspfa.missing.patterns import IncompleteRows, PatternBlock, packed_covariances, times
+from cuspfa.missing.tempered import TemperedMissingData
 from cuspfa.missing.updates import RowwiseLoadings, RowwiseScoreMoments
 
-APART, WIDEST_PAIRS = 0.25, 2000
-"""The share of rows that should have both of two columns, and columns up to which that is seen."""
-MANY_ALONE = 0.2
-"""The share of rows with one value from which on that is worth a warning."""
-MEAN_STEPS = 4
-"""Steps of conjugate gradients for the means; with few missing values one or two are enough."""
+CO_OBSERVED_SHARE, LARGEST_PAIRED = 0.25, 2000
+"""Share of rows below which a pair of columns is rarely co-observed, and the number of columns up
+to which pairs are counted."""
+SINGLE_VALUE_SHARE = 0.2
+"""Share of rows with a single value from which on there is a warning."""
+CONJUGATE_STEPS = 4
+"""Conjugate gradient steps for the means; with few missing values one or two are enough."""
 
 
-def prepare_incomplete(rows: Any, *, scaling: str, flat_mean: bool) -> Prepared:
-    """Rows with NaN, centred and scaled by what each column has."""
+def prepare_incomplete(
+    rows: Any, labels: list[Any] | None = None, *, scaling: str, flat_mean: bool = True
+) -> Prepared:
+    """Rows with NaN, centred and scaled by the observed values of each column.
+
+    `labels` name the columns in warnings; `scaling` is as in `prepare_rows`.
+    """
     observed = ~np.isnan(rows)
     counts = observed.sum(axis=0)
     filled = np.array(rows, dtype=float, order="C")
@@ -49,22 +49,24 @@ def prepare_incomplete(rows: Any, *, scaling: str, flat_mean: bool) -> Prepared:
     center = filled.sum(axis=0) / counts
     filled -= center
     filled[~observed] = 0.0
-    center += (shift := filled.sum(axis=0) / counts)  # what rounding left of large means
+    center += (shift := filled.sum(axis=0) / counts)  # rounding error of large means
     filled -= shift
     filled[~observed] = 0.0
     scale = column_scale(np.einsum("ij,ij->j", filled, filled) / (counts - 1), scaling)
     filled /= scale
     source = MissingDataSource(IncompleteRows(filled, observed), flat_mean=flat_mean)
-    return Prepared(source, center, scale, len(rows))
+    found = (_find_never_co_observed(source, labels), _find_single_values(source))
+    warnings = tuple(one for one in found if one is not None)
+    return Prepared(source, center, scale, len(rows), warnings=warnings)
 
 
 class MissingDataSource:
-    """A `DataSource` over incomplete rows, each column centred at the mean of what it has."""
+    """A `DataSource` over incomplete rows, each column centred at its observed mean."""
 
     def __init__(self, data: IncompleteRows, *, flat_mean: bool = True) -> None:
-        """`flat_mean` False takes the means of what was observed for those of the columns.
+        """`flat_mean=False` fixes the column means at the observed means, for comparison.
 
-        That is biased unless missing values are there for no reason at all; it is for comparison.
+        That is biased unless values are missing completely at random.
         """
         self.data, self._flat = data.rotated(), flat_mean
         self.incomplete_rows: IncompleteRows | None = data
@@ -78,20 +80,27 @@ class MissingDataSource:
         self._few = FewMissing.of(self.data)
 
     @cached_property
-    def together(self) -> Array | None:
-        """(p, p) rows that have both of two columns; None for very many columns."""
-        if self.p > WIDEST_PAIRS:
+    def pairwise_counts(self) -> Array | None:
+        """(p, p) rows in which both columns of a pair are observed; None for very many columns."""
+        if self.p > LARGEST_PAIRED:
             return None
-        observed = self.data.patterns.astype(float)
-        return np.asarray(observed.T @ (self.data.sizes[:, None] * observed))
+        total, first = np.zeros((self.p, self.p)), 0
+        for observed in row_blocks(self.data.patterns):  # whole, they are as large as the data
+            sizes = self.data.sizes[first : first + len(observed)]
+            total += observed.T @ (sizes[:, None] * observed)
+            first += len(observed)
+        return total
 
     @property
-    def apart(self) -> bool:
-        """Are there columns that hardly any row has both of? Then rows are not to be completed."""
-        return self.together is not None and float(self.together.min()) < APART * self.data.n
+    def has_sparse_pairs(self) -> bool:
+        """Is a pair of columns rarely co-observed? Then rows must not be completed by a fit."""
+        return (
+            self.pairwise_counts is not None
+            and float(self.pairwise_counts.min()) < CO_OBSERVED_SHARE * self.data.n
+        )
 
     def inactive_scores(self, signal: Array) -> tuple[Array, float]:
-        """One variance for each pattern; its sum over the rows that have a column, over n."""
+        """(p,) variances summed over the rows that have a column, over n; the term of the bound."""
         sums, term = np.zeros(self.p), 0.0
         for block in self.data.blocks(0):
             v = 1.0 / (1.0 + block.observed @ signal)
@@ -102,9 +111,9 @@ class MissingDataSource:
     def _each(
         self, signal: Array, weights: Array, pull: Array | None = None
     ) -> Iterator[tuple[PatternBlock, Array, Array, Array, Array]]:
-        """By blocks: Σ_j τ_j y_ij λ_j and the scores' means m_i, (K, r), and V, log|V| of patterns.
+        """By blocks: Σ_j τ_j y_ij λ_j and the means m_i of the scores, (K, r); V and log|V|.
 
-        V is packed, (K(K+1)/2, u).
+        V is that of the patterns, packed, (K(K+1)/2, u).
 
         `signal` (p, K(K+1)/2) is τ_j E[λ_jλ_jᵀ] packed, `weights` (p, K) τ_j E[λ_j], and `pull`
         (p, K) what the columns' own means add.
@@ -118,10 +127,14 @@ class MissingDataSource:
             scores = times(block.to_rows(covariance), towards)
             yield block, towards, scores, covariance, log_dets
 
+    @property
+    def dense(self) -> None:
+        """None: values are missing."""
+
     def expect_scores(
         self, loadings: LoadingsDistribution, noise_precision: Array
     ) -> RowwiseScoreMoments:
-        """Step 3, given the columns' means as q(λ_j) has them: m_i = V_i Σ_j τ_j(…)."""
+        """Step 3, with the column means given by q(λ_j): m_i = V_i Σ_j τ_j(…)."""
         p, k = loadings.mean.shape
         anchor = loadings.anchor if isinstance(loadings, RowwiseLoadings) else np.zeros((p, k))
         outer = loadings.mean[:, :, None] * loadings.mean[:, None, :]
@@ -153,19 +166,22 @@ class MissingDataSource:
         return RowwiseScoreMoments(cross, own_second, at - mean / n, total, spread, log_det, self.n)
 
     def likelihood_work(self, k: int) -> float:
-        """The products with the patterns, and the small matrices."""
+        """Multiplications of the products with the patterns and of the K×K matrices."""
         if self._few is not None:
             return self._few.work(k)
         rows, patterns = len(self.data.rows), len(self.data.patterns)
         small = patterns * (k + 1.0) ** 2
         return float((rows * (k + 1.0) + small / 2) * self.p + 3.0 * k * small)
 
-    def log_likelihood(self, loadings: Array, noise_variance: Array) -> float:
-        """Σ_i log N(y_i; m, ΛΛᵀ + Σ) of what was observed, m integrated out.
+    def log_likelihoods(self, loadings: Array, noise_variances: Array) -> Array:
+        """One by one: each takes long by itself."""
+        return one_by_one(self.log_likelihood, loadings, noise_variances)
 
-        Exactly where missing values are few; otherwise from below: the distribution of m is then
-        taken to be N(m̂, D^{-1/2} Ω D^{-1/2}) with D = diag(n_j), which it is without missing
-        values.
+    def log_likelihood(self, loadings: Array, noise_variance: Array) -> float:
+        """Σ_i log N(y_i; m, ΛΛᵀ + Σ) of the observed values, m integrated out.
+
+        Exact for few missing values, otherwise a lower bound: the distribution of m is then taken
+        to be N(m̂, D^{-1/2} Ω D^{-1/2}) with D = diag(n_j), which is exact without missing values.
         """
         if self._few is not None:
             return self._few.log_likelihood(loadings, noise_variance, flat_mean=self._flat)
@@ -175,7 +191,7 @@ class MissingDataSource:
         value = -0.5 * float(self.observed @ (np.log(2 * np.pi) + np.log(noise_variance)))
         signal = packed(scaled[:, :, None] * loadings[:, None, :])
         root_n = np.sqrt(self.observed)
-        # What Ω^{-1}'s trace with the covariance of m needs, by the columns a row has.
+        # For the trace of Ω^{-1} times the covariance of m, over the observed columns of a row.
         apart = packed((scaled / root_n[:, None])[:, :, None] * loadings[:, None, :])
         own = packed((scaled / self.observed[:, None])[:, :, None] * loadings[:, None, :])
         kept: list[Array] = []
@@ -222,14 +238,18 @@ class MissingDataSource:
         return None
 
     def surrogate(self, loadings: Array, noise_variance: Array) -> CompleteSource | None:
-        """Rows completed by a fit, as many as there are values for."""
+        """Rows completed by a fit, with a weight of the share of observed values."""
         share = float(np.mean(self.observed)) / self.data.n
-        if share == 1.0 or not loadings.shape[1] or self.apart:
+        if share == 1.0 or not loadings.shape[1] or self.has_sparse_pairs:
             return None
         if self._few is None:
             return self._completed(loadings, noise_variance, share)
         gram = self._few.expected_gram(loadings, noise_variance, flat_mean=self._flat)
         return CompleteSource(GramMatrix(share * gram, share * self.n))
+
+    def tempered(self, n: float) -> TemperedMissingData:
+        """The same rows, counted as n."""
+        return TemperedMissingData(self, n)
 
     def leading(
         self,
@@ -238,11 +258,10 @@ class MissingDataSource:
         *,
         near: Array | None = None,
     ) -> tuple[Array, Array]:
-        """Of rows with zeros for missing values, or completed by the loadings that are near.
+        """Leading directions of rows with zeros for missing values, or completed by `near`.
 
-        Zeros make signal smaller, and noise no larger than it is; so the first decomposition finds
-        too few directions rather than too many. With loadings at hand missing values have their
-        expected values.
+        Zeros shrink the signal and do not add noise, so that the first decomposition finds too few
+        directions rather than too many. Given loadings, missing values have their expected values.
         """
         if near is None or not near.shape[1]:
             if self._start is None:
@@ -253,9 +272,9 @@ class MissingDataSource:
     def _completed(
         self, near: Array | None, noise_variance: Array, share: float = 1.0
     ) -> CompleteSource:
-        """Fitted rows plus the residuals of observed values, as if all were observed.
+        """Fitted rows plus the scaled residuals of observed values, as a complete source.
 
-        `share` is the part of them that is to count.
+        `share` is the weight of the rows.
         """
         stretch = np.sqrt(self.data.n / self.observed)
         small = self.p <= SMALL_GRAM
@@ -270,7 +289,7 @@ class MissingDataSource:
         return CompleteSource(RowMatrix(np.sqrt(share) * np.vstack(rows), share * self.n))
 
     def _filled(self, stretch: Array, near: Array | None, noise_variance: Array) -> Iterator[Array]:
-        """Such rows, by blocks; without missing values they are the rows themselves."""
+        """Completed rows by blocks; without missing values, the rows as they are."""
         if near is None:
             yield from (block.rows * stretch for block in self.data.blocks(0))
             return
@@ -288,23 +307,22 @@ class MissingDataSource:
             yield fitted - block.ones * (near @ (mean / self.data.n)) + stretch * left
 
 
-def single_values(source: Any) -> SingleValueRows | None:
-    """Rows with one value each, if there are many."""
-    if not isinstance(source, MissingDataSource):
-        return None
+def _find_single_values(source: MissingDataSource) -> SingleValueRows | None:
+    """The warning of rows with a single value, if there are many."""
     data = source.data
     alone = int(data.sizes[data.patterns.sum(axis=1) == 1].sum())
-    if source.p < 2 or alone < MANY_ALONE * data.n:
+    if source.p < 2 or alone < SINGLE_VALUE_SHARE * data.n:
         return None
     return SingleValueRows(alone, data.n)
 
 
-def never_co_observed(source: Any, labels: list[Any] | None) -> NeverCoObserved | None:
-    """Pairs of columns of which no row has both, if there are any."""
-    together = source.together if isinstance(source, MissingDataSource) else None
-    if together is None:
+def _find_never_co_observed(
+    source: MissingDataSource, labels: list[Any] | None
+) -> NeverCoObserved | None:
+    """The warning of pairs of columns that are never co-observed, if there are any."""
+    if source.pairwise_counts is None:
         return None
-    first, second = np.nonzero(np.triu(together == 0, 1))
+    first, second = np.nonzero(np.triu(source.pairwise_counts == 0, 1))
     if not len(first):
         return None
     pair = column(int(first[0]), labels), column(int(second[0]), labels)
@@ -312,11 +330,11 @@ def never_co_observed(source: Any, labels: list[Any] | None) -> NeverCoObserved 
 
 
 def _largest(information: Any, likely: Any, slope: Array) -> float:
-    """The most that slope·m − ½ mᵀHm can be, by a few preconditioned conjugate gradients."""
+    """The maximum of slope·m − ½ mᵀHm over m, by preconditioned conjugate gradients."""
     m, residual = np.zeros_like(slope), slope
     direction = np.zeros_like(slope)
     before = 1.0
-    for _ in range(MEAN_STEPS):
+    for _ in range(CONJUGATE_STEPS):
         towards = likely(residual)
         now = float(residual @ towards)
         if not now > 1e-12:

@@ -1,13 +1,13 @@
-"""Loadings given the moments of the scores, where values are missing.
+"""Updates of loadings for incomplete rows, given the moments of the scores.
 
-Column j sees the n_j rows that have it. Its mean has a flat prior and is integrated out exactly,
-given scores, loading and noise, so that scores enter centred at their mean over these rows:
+Column j is observed in n_j rows. Its mean has a flat prior and is integrated out exactly, given
+scores, loading and noise, so that scores enter centred at their mean over these rows:
 
     M_j = Σ_i (m_i − a_j)(m_i − a_j)ᵀ + f Σ_i V_i,   a_j = mean of the m_i,   f = 1 − 1/n,
 
-with sums over the rows that have column j. f, where (1 − 1/n_j) would be exact, makes the bound a
-little lower and keeps it a bound; when nothing is missing both are the same, and so is everything
-here and in `blocks.py`. Each row of Λ has its own covariance, V_j = (T + τ_j M_j)^{-1}.
+with sums over the rows that have column j. Here (1 − 1/n_j) would be exact; f makes the bound
+slightly lower and keeps it a bound. Without missing values both are equal, and the updates are
+those of `inference/updates.py`. Each row of Λ has its own covariance, V_j = (T + τ_j M_j)^{-1}.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from typing import NamedTuple
 import numpy as np
 
 from cuspfa._typing import Array, BoolArray
+from cuspfa._utils.linalg import packed
 from cuspfa.inference.updates import LoadingsDistribution
 
 
 class RowwiseScoreMoments(NamedTuple):
-    """Of incomplete data: all that loadings, noise and bound may know of η_i ~ N(m_i, V_i)."""
+    """Moments of η_i ~ N(m_i, V_i) that loadings, noise and bound depend on."""
 
     cross: Array
     """(p, K) Σ_i y_ij m_i over the rows that have column j, y_ij centred over them."""
     second: Array
     """(p, K, K) M_j."""
     anchor: Array
-    """(p, K) a_j, less the mean of all m_i: where column j has the zero of the scores."""
+    """(p, K) a_j, less the mean of all m_i: the origin of the scores for column j."""
     total: Array
     """(K, K) Σ_i E[η_i η_iᵀ] over all rows, centred."""
     spread: Array
@@ -43,7 +44,7 @@ class RowwiseScoreMoments(NamedTuple):
         return self.spread / self.n
 
     def location(self, loadings: LoadingsDistribution) -> Array:
-        """(p,) E[mean of column j], as a difference to the mean of what was observed."""
+        """(p,) E[mean of column j], as a difference from its observed mean."""
         return np.asarray(-np.sum(loadings.mean * self.anchor, axis=1))
 
     def best_loadings(self, prior_precision: Array, noise_precision: Array) -> RowwiseLoadings:
@@ -74,9 +75,13 @@ class RowwiseScoreMoments(NamedTuple):
             self.n,
         )
 
+    def with_total(self, diagonal: Array) -> RowwiseScoreMoments:
+        """The same moments with exact zeros off the diagonal of `total`."""
+        return self._replace(total=np.diag(diagonal))
+
 
 class RowwiseLoadings(NamedTuple):
-    """q(λ_j) = N(μ_j, V_j), each with a covariance of its own."""
+    """q(λ_j) = N(μ_j, V_j), with a covariance matrix for each row of Λ."""
 
     mean: Array
     """(p, K) μ_j in rows."""
@@ -125,16 +130,13 @@ class RowwiseLoadings(NamedTuple):
         return np.asarray((np.linalg.inv(self.covariance) @ delta[..., None])[..., 0])
 
     def metric(self) -> Array:
-        """Σ_j μ_jμ_jᵀ ⊗ V_j^{-1}, (K², K²)."""
-        p, k = self.mean.shape
-        outer = (self.mean[:, :, None] * self.mean[:, None, :]).reshape(p, k * k)
-        product = outer.T @ np.linalg.inv(self.covariance).reshape(p, k * k)
-        return np.asarray(product.reshape(k, k, k, k).transpose(0, 2, 1, 3).reshape(k * k, k * k))
+        """Σ_j packed(μ_j μ_jᵀ) packed(V_j^{-1})ᵀ."""
+        grams = packed(self.mean[:, :, None] * self.mean[:, None, :])
+        precision = np.asarray(np.linalg.inv(self.covariance), dtype=float)
+        return np.asarray(grams.T @ packed(precision))
 
     def only(self, columns: BoolArray) -> RowwiseLoadings:
-        """The marginal distribution of some columns of Λ (mask over K); without its log-
-        determinant.
-        """
+        """The marginal distribution of some columns of Λ (mask over K), without log-determinant."""
         return RowwiseLoadings(
             self.mean[:, columns],
             self.covariance[:, columns][:, :, columns],
@@ -152,11 +154,11 @@ class RowwiseLoadings(NamedTuple):
         )
 
     def widened(self, times: float) -> RowwiseLoadings:
-        """The same with all covariances multiplied."""
+        """The distribution with all covariances multiplied by `times`."""
         log_det = self.log_det + self.mean.size * float(np.log(times))
         return self._replace(covariance=times * self.covariance, log_det=log_det)
 
 
 def _symmetric(matrices: Array) -> Array:
-    """Without the rounding errors that would make them a little asymmetric."""
+    """Symmetric matrices, without asymmetric rounding errors."""
     return np.asarray((matrices + matrices.transpose(0, 2, 1)) / 2)

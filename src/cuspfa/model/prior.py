@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
-from cuspfa._utils.arguments import LARGEST, between, must_be, store_positive
+from cuspfa._utils.arguments import LARGEST_HYPERPARAMETER, between, must_be, store_positive
 from cuspfa.model.process import SMALLEST_COUNTED_SHAPE, CumulativeShrinkage
 from cuspfa.model.slabs import GaussianSlab, InverseGammaSlab, Slab
 
@@ -74,7 +74,7 @@ class CuspPrior:
 
     def __post_init__(self) -> None:
         store_positive(self, "alpha", "noise_rate", "stick_shape")
-        shape = between("noise_shape", self.noise_shape, -1.0, LARGEST)
+        shape = between("noise_shape", self.noise_shape, -1.0, LARGEST_HYPERPARAMETER)
         object.__setattr__(self, "noise_shape", shape)
         if not isinstance(self.slab, Slab):
             raise must_be("slab", "a slab such as InverseGammaSlab() or GaussianSlab()", self.slab)
@@ -122,10 +122,11 @@ class CuspPrior:
         return CumulativeShrinkage(self.alpha, n_terms, self.stick_shape)
 
     def for_counts(self, smallest: float) -> CuspPrior:
-        """The same, with a noise prior that so many values of a column are enough for.
+        """The prior with a noise shape that suits columns of at least `smallest` values.
 
-        A shape of 0 or below takes away up to two of them. Below nine it takes away less, so that
-        a variance is expected to be at most twice what was seen.
+        A shape of 0 or below has the effect of up to two values less. Where a column has fewer
+        than nine values, the shape is raised, so that the expected variance is at most twice the
+        sample variance.
         """
         least = min(1.0 - smallest / 4, FEW_SHAPE)
         if self.noise_shape > 0 or self.noise_shape >= least:
@@ -136,7 +137,7 @@ class CuspPrior:
     def log_noise_constant(self) -> float:
         """The log of what makes σ² ↦ σ^{−2(a+1)} e^{−b/σ²} a density; 0 where it is not one.
 
-        The same for every number of factors, so that it does not matter for the choice of one.
+        It is equal for all numbers of factors, so that it has no effect on their choice.
         """
         a, b = self.noise_shape, self.noise_rate
         return a * math.log(b) - math.lgamma(a) if a > 0 else 0.0

@@ -232,7 +232,7 @@ class Sticks(NamedTuple):
 
 
 class Labels(NamedTuple):
-    """What is ever needed of q(z_h) = Mult(κ_h), without the H×H matrix κ.
+    """The parts of q(z_h) = Mult(κ_h) that are needed, without the H×H matrix κ.
 
     Far behind the last active term all rows κ_h are the same to rounding error and the sticks are
     at their prior, so the arrays may end at some L < H, whose row then stands for `last` terms.

@@ -1,4 +1,4 @@
-"""The simulations of Legramanti, Durante & Dunson (2020), with both engines beside the paper.
+"""The simulations of Legramanti, Durante & Dunson (2020) by both engines, beside the paper.
 
 n = 100 rows, Λ of standard normal entries, unit noise. The error is the expected squared difference
 of Ω and the truth, a mean over the upper triangle; of several data sets the median counts.
@@ -21,8 +21,9 @@ from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
 from cuspfa.inference.gibbs.settings import Gibbs
 from cuspfa.inference.variational.settings import Variational
 from cuspfa.model.prior import CuspPrior
-from cuspfa.papers.variational import FORMAT_VERSION, versions
+from cuspfa.papers.variational import FORMAT_VERSION
 from cuspfa.posterior.draws import Draws
+from cuspfa.posterior.provenance import versions
 
 
 @dataclass(frozen=True)
@@ -44,12 +45,12 @@ PUBLISHED = (
     SimulationRow("paper", 50, 10, 2.25, 10.0, 716.0),
     SimulationRow("paper", 100, 15, 3.76, 15.0, 2285.0),
 )
-"""Medians of 25 data sets as printed, with their R code's time."""
+"""Medians of 25 data sets as printed, with the time of the authors' R code."""
 
 
 @dataclass(frozen=True)
 class Simulations:
-    """Our rows, the paper's, and what they were made with."""
+    """The rows of cuspfa and of the paper, and how they were made."""
 
     rows: tuple[SimulationRow, ...]
     n_sets: int
@@ -64,15 +65,15 @@ class Simulations:
             "published": [asdict(row) for row in self.published],
             "n_sets": self.n_sets,
             "seed": self.seed,
-            "versions": versions(),
+            "versions": dict(versions()),
         }
 
 
-Told = Callable[[str], object]
+SetCallback = Callable[[str], object]
 
 
 def reproduce_simulations(
-    *, n_sets: int = 25, seed: int = 0, largest: int = 100, on_set: Told | None = None
+    *, n_sets: int = 25, seed: int = 0, largest: int = 100, on_set: SetCallback | None = None
 ) -> Simulations:
     """Fit both engines, with the paper's prior for each, to data sets of three designs.
 
@@ -85,7 +86,7 @@ def reproduce_simulations(
     largest : int, default=100
         Leave out designs with more columns.
     on_set : callable or None
-        Told what begins.
+        Called with a text before each data set.
 
     Returns
     -------
@@ -147,7 +148,7 @@ def _figures(
     with silent():
         posterior = model.fit(rows).posterior_
     seconds = time.perf_counter() - begin
-    averaged = posterior.kind == "gibbs"  # as each paper does
+    averaged = posterior.kind == "gibbs"  # as in each paper
     draws = posterior.draw(600, random_state=rng, average_over_k=averaged)
     return covariance_error(draws, truth), model.expected_active_factors_, seconds
 

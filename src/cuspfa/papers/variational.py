@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import platform
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -17,8 +15,10 @@ from cuspfa._utils.warn import silent
 from cuspfa.datasets import load_bfi
 from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
 from cuspfa.posterior.draws import correlation_mse
-from cuspfa.posterior.sampled import SampledPosterior
-from cuspfa.posterior.variational import VariationalPosterior
+from cuspfa.posterior.provenance import versions
+
+if TYPE_CHECKING:
+    from cuspfa.posterior.variational import VariationalPosterior
 
 FORMAT_VERSION = 1
 
@@ -52,15 +52,15 @@ PAPER = (
     PaperRow("variational", 0.01, 3.0, 63.0),
 )
 
-CHAINS = 4
+PAPER_CHAINS = 4
 """Chains of the sampler, for a standard error of E[H*]."""
 Stage = Callable[[str], Callable[[Any], None] | None]
-"""Called with a method's name as it begins; may return a callback for the method's progress."""
+"""Called with the name of a method before it runs; may return a callback for its progress."""
 
 
 @dataclass(frozen=True)
 class Reproduction:
-    """Our rows, the paper's, and what they were made with."""
+    """The rows of cuspfa and of the paper, and how they were made."""
 
     rows: tuple[Row, ...]
     seed: int
@@ -75,11 +75,13 @@ class Reproduction:
             "paper": [asdict(row) for row in self.paper],
             "seed": self.seed,
             "quick": self.quick,
-            "versions": versions(),
+            "versions": dict(versions()),
         }
 
 
-def reproduce(*, seed: int = 0, quick: bool = False, on_stage: Stage | None = None) -> Reproduction:
+def reproduce_table(
+    *, seed: int = 0, quick: bool = False, on_stage: Stage | None = None
+) -> Reproduction:
     """Run §4 of the paper.
 
     Parameters
@@ -89,7 +91,8 @@ def reproduce(*, seed: int = 0, quick: bool = False, on_stage: Stage | None = No
     quick : bool, default=False
         200 draws instead of 2000 and one short chain instead of four, for a first look.
     on_stage : callable or None
-        Told which method begins; may return a progress callback for it.
+        Called with the name of each method before it runs; may return a callback for its
+        progress.
 
     Returns
     -------
@@ -97,7 +100,7 @@ def reproduce(*, seed: int = 0, quick: bool = False, on_stage: Stage | None = No
 
     Examples
     --------
-    >>> result = reproduce(seed=0, quick=True)
+    >>> result = reproduce_table(seed=0, quick=True)
     >>> result.rows[0].method
     'variational-random-starts'
     """
@@ -116,15 +119,15 @@ def _gibbs(data: Array, seed: int, quick: bool, on_stage: Stage | None) -> Row:
     callback = on_stage("adaptive-gibbs") if on_stage is not None else None
     begin = time.perf_counter()
     model = CuspFactorAnalysis.as_published("gibbs", random_state=seed, callback=callback)
-    model.set_params(method__n_chains=1 if quick else CHAINS)
+    model.set_params(method__n_chains=1 if quick else PAPER_CHAINS)
     if quick:
         model.set_params(method__n_draws=200, method__burn_in=500)
-    with silent():  # the paper's length, whether chains have converged or not
+    with silent():  # chains as long as the paper's, converged or not
         posterior = model.fit(data).posterior_
-    assert isinstance(posterior, SampledPosterior)
-    draws = posterior.draws
+    draws = posterior.draws_by_chain()
     mse = correlation_mse(draws, np.asarray(np.corrcoef(data, rowvar=False)))
-    by_chain = posterior.active_draws.sum(axis=1).reshape(posterior.n_chains, -1).mean(axis=1)
+    n_factors = np.count_nonzero(draws.factors, axis=1)
+    by_chain = n_factors.reshape(posterior.n_chains, -1).mean(axis=1)
     error = None if quick else float(by_chain.std(ddof=1) / np.sqrt(len(by_chain)))
     return Row(
         method="adaptive-gibbs",
@@ -146,10 +149,8 @@ def _variational(data: Array, method: str, seed: int, n_draws: int, on_stage: St
         random_state=seed,
         callback=callback,
     ).fit(data)
-    assert isinstance(model.posterior_, VariationalPosterior)
-    draws = model.posterior_.draw(
-        n_draws, random_state=np.random.default_rng([seed, 1]), mean_field=True
-    )
+    posterior = cast("VariationalPosterior", model.posterior_)
+    draws = posterior.draw(n_draws, random_state=np.random.default_rng([seed, 1]), mean_field=True)
     mse = correlation_mse(draws, np.asarray(np.corrcoef(data, rowvar=False)))
     seconds = time.perf_counter() - begin
     return Row(
@@ -160,9 +161,3 @@ def _variational(data: Array, method: str, seed: int, n_draws: int, on_stage: St
         lower_bound=model.lower_bound_,
         n_draws=n_draws,
     )
-
-
-def versions() -> dict[str, str]:
-    """What the figures were made with."""
-    packages = {name: version(name) for name in ("cuspfa", "numpy", "scipy", "scikit-learn")}
-    return {"python": platform.python_version(), **packages}

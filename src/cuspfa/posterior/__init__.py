@@ -1,14 +1,17 @@
 """Posterior distributions of fitted models, the same for every engine, in the user's units."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from cuspfa._utils.lazy import attribute
+from cuspfa._utils.lazy import lazy_names, public_names
 
 if TYPE_CHECKING:
+    from cuspfa.estimator.load import load as load
     from cuspfa.posterior.base import Posterior as Posterior
     from cuspfa.posterior.draws import Draws as Draws
     from cuspfa.posterior.draws import Interval as Interval
-    from cuspfa.posterior.files import load as load
+    from cuspfa.posterior.error_curve import CurveGap as CurveGap
+    from cuspfa.posterior.error_curve import CurvePoint as CurvePoint
+    from cuspfa.posterior.error_curve import ModelErrorCurve as ModelErrorCurve
     from cuspfa.posterior.files import load_scores as load_scores
     from cuspfa.posterior.fit_info import FitInfo as FitInfo
     from cuspfa.posterior.fit_info import SearchEntry as SearchEntry
@@ -19,44 +22,21 @@ if TYPE_CHECKING:
     from cuspfa.posterior.sampled import SampledPosterior as SampledPosterior
     from cuspfa.posterior.variational import VariationalPosterior as VariationalPosterior
     from cuspfa.reporting.summary import Summary as Summary
+    from cuspfa.reporting.tables.content import ApaTables as ApaTables
 
-__all__ = [
-    "Diagnostics",
-    "Draws",
-    "FactorScores",
-    "FitInfo",
-    "Interval",
-    "Posterior",
-    "Provenance",
-    "SampledPosterior",
-    "SearchEntry",
-    "SearchPath",
-    "Summary",
-    "VariationalPosterior",
-    "load",
-    "load_scores",
-]
-_MODULES = {
-    "Diagnostics": "cuspfa.posterior.sampled",
-    "Draws": "cuspfa.posterior.draws",
-    "FactorScores": "cuspfa.posterior.predictive",
-    "FitInfo": "cuspfa.posterior.fit_info",
-    "Interval": "cuspfa.posterior.draws",
-    "Posterior": "cuspfa.posterior.base",
-    "Provenance": "cuspfa.posterior.provenance",
-    "SampledPosterior": "cuspfa.posterior.sampled",
-    "SearchEntry": "cuspfa.posterior.fit_info",
-    "SearchPath": "cuspfa.posterior.fit_info",
-    "Summary": "cuspfa.reporting.summary",
-    "VariationalPosterior": "cuspfa.posterior.variational",
-    "load": "cuspfa.posterior.files",
-    "load_scores": "cuspfa.posterior.files",
+_HOMES = {
+    "cuspfa.estimator.load": ("load",),
+    "cuspfa.posterior.base": ("Posterior",),
+    "cuspfa.posterior.draws": ("Draws", "Interval"),
+    "cuspfa.posterior.error_curve": ("CurveGap", "CurvePoint", "ModelErrorCurve"),
+    "cuspfa.posterior.files": ("load_scores",),
+    "cuspfa.posterior.fit_info": ("FitInfo", "SearchEntry", "SearchPath"),
+    "cuspfa.posterior.predictive": ("FactorScores",),
+    "cuspfa.posterior.provenance": ("Provenance",),
+    "cuspfa.posterior.sampled": ("Diagnostics", "SampledPosterior"),
+    "cuspfa.posterior.variational": ("VariationalPosterior",),
+    "cuspfa.reporting.summary": ("Summary",),
+    "cuspfa.reporting.tables.content": ("ApaTables",),
 }
-
-
-def __getattr__(name: str) -> Any:
-    return attribute(__name__, _MODULES, name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__all__ = public_names(_HOMES)
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -7,43 +7,67 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast, get_args
 
 import numpy as np
 
 from cuspfa._typing import Array, Indices, RandomState
-from cuspfa._utils.arguments import generator, must_be, one_of
+from cuspfa._utils.arguments import between, generator, must_be, one_of, true_or_false
 from cuspfa._utils.tables import data_frame
-from cuspfa.data.validate import check_columns
+from cuspfa.data.column_choice import check_columns
+from cuspfa.data.tables.labels import ColumnLabels
+from cuspfa.data.tables.wording import read_wording
 from cuspfa.inference.kernels import Statistics
 from cuspfa.interop.arviz_ import for_arviz
 from cuspfa.io import posterior_format
+from cuspfa.missing.kernels import RowsInMemory
 from cuspfa.missing.saturated import Effective
+from cuspfa.model.model_error import ModelError
 from cuspfa.model.prior import CuspPrior
-from cuspfa.posterior.draws import N_DRAWS, Draws, Interval, check_draws
+from cuspfa.posterior.draws import N_DRAWS, Draws, Interval, check_draws, refused_if_singular
+from cuspfa.posterior.entries import PosteriorEntries
+from cuspfa.posterior.error_curve import CurveGap, CurveMaker, ModelErrorCurve
 from cuspfa.posterior.fit_info import FitInfo
+from cuspfa.posterior.population import Population
+from cuspfa.posterior.presentation import (
+    PLAIN_PRESENTATION,
+    Presentation,
+    with_names,
+    with_reversed,
+    with_wording,
+)
 from cuspfa.posterior.provenance import Provenance
-from cuspfa.posterior.quantiles import sorted_quantiles, tails
+from cuspfa.posterior.quantiles import matrix_quantiles, tails
+from cuspfa.reporting.headline import large_share
 from cuspfa.reporting.html import write_report
 from cuspfa.reporting.repr_html import repr_html
 from cuspfa.reporting.summary import Summary, as_dict, summarise
+from cuspfa.reporting.tables.content import ApaTables, apa_tables
 from cuspfa.rotation.aligned import AlignedDraws, align
-from cuspfa.rotation.axes import on_axes
-from cuspfa.rotation.gpa import Method, RotatedLoadings, Rotation
+from cuspfa.rotation.axes import on_axes, shares
+from cuspfa.rotation.gpa import RotatedLoadings, Rotation, RotationMethod
 
-FEWEST_A_COLUMN = 3
-"""Rows a column that data with missing values must be worth for measures of fit."""
+if TYPE_CHECKING:
+    from cuspfa.posterior.sampled import Diagnostics
+
+MIN_ROWS_PER_COLUMN = 3
+"""Least effective rows per column of incomplete data for measures of fit."""
 Quantity = Literal[
     "covariance", "correlation", "communality", "noise_variance", "mean", "explained_variance_ratio"
 ]
 """What `Posterior.interval` can be asked for."""
 QUANTITIES: tuple[Quantity, ...] = get_args(Quantity)
 MATRICES = ("covariance", "correlation")
-BLOCK = 1 << 23
-"""Numbers of a block of entries by draws: 64 MB."""
+KEPT_RESULTS = ("model_error_curve", "population", "swept")
+"""Cached results that do not depend on how a posterior is shown."""
+WIDEST_CORRELATION = 2000
+"""Columns up to which a correlation matrix is made of rows that were kept."""
 
 
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Posterior(ABC):
     """Draws, means and intervals in the user's units, the same for every engine.
 
@@ -57,10 +81,8 @@ class Posterior(ABC):
 
     kind: ClassVar[Literal["variational", "gibbs"]]
     """The engine that made it."""
-    layout: ClassVar[posterior_format.Layout]
+    layout: ClassVar[PosteriorEntries]
     """What a file of such a posterior holds."""
-    names: list[str] | None
-    """Column names, if the data had any."""
     n_rows: int
     """Rows of the data."""
     prior: CuspPrior
@@ -71,16 +93,29 @@ class Posterior(ABC):
     """(p,) The user's value is center + scale × the engine's."""
     statistics: Statistics | None
     """YᵀY on the engine's scale, or a root of it; None where it would be large."""
-    fit_info: FitInfo | None
+    names: list[str] | None = None
+    """Column names, if the data had any."""
+    fit_info: FitInfo | None = None
     """How the fit went."""
     rotation: Rotation | None = None
     """The axes that its factors are shown on; None for principal axes."""
     provenance: Provenance | None = None
     """Where the fit came from."""
+    presentation: Presentation = PLAIN_PRESENTATION
+    """Names and signs of the factors, and the wording of the variables, where they are shown."""
+    correlation: Array | None = None
+    """(p, p) correlations of incomplete data without a factor model, where these are known."""
     effective: Effective | None = None
-    """What rows with missing values are worth, where that is known."""
+    """Complete rows with as much information as incomplete data, where that is known."""
+    model_error: float = 0.0
+    """ε of the fit, a population RMSEA; 0 where the model is taken to be exact."""
+    curve_maker: CurveMaker | None = None
+    """The engine's function behind `model_error_curve`; None of an alternative."""
     n_chains: int = 1
     """Chains behind its draws, each with as many of them, one after the other."""
+    rows: RowsInMemory | None = None
+    """Rows with missing values, for exact draws; None if nothing is missing, and in a posterior
+    that was loaded, pickled or copied."""
 
     @property
     def mean(self) -> Array:
@@ -88,14 +123,39 @@ class Posterior(ABC):
         return self.center
 
     @property
+    def number_given(self) -> bool:
+        """Was the number of factors given, not inferred?"""
+        if self.provenance is not None:
+            return self.provenance.settings.n_factors != "auto"
+        fit_info = self.fit_info
+        return fit_info is not None and fit_info.method != "gibbs" and len(fit_info.search) == 1
+
+    @property
     def column_names(self) -> list[str]:
         """Names of the columns: those of the data, or x0, x1, ..."""
         p = len(self.center)
         return [f"x{j}" for j in range(p)] if self.names is None else list(self.names)
 
-    @abstractmethod
-    def to_entries(self, *, statistics: bool) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Plain values and arrays for a file; see `save`."""
+    @property
+    def factor_names(self) -> list[str]:
+        """Names of the factors on the axes of `rotation`, or Factor 1, Factor 2, ..."""
+        return self.presentation.heads(self.n_active)
+
+    @property
+    def column_labels(self) -> list[str]:
+        """The wording of each column, from `with_wording` or the data's file; else empty."""
+        found = {one.name: one.label for one in self._labels} | dict(self.presentation.wording)
+        return [found.get(name, "") for name in self.column_names]
+
+    @property
+    def value_labels(self) -> dict[str, dict[float, str]]:
+        """Labels of values, such as 1 "never", by the columns that have any in the data's file."""
+        return {one.name: dict(one.values) for one in self._labels if one.values}
+
+    @property
+    def _labels(self) -> tuple[ColumnLabels, ...]:
+        data = None if self.provenance is None else self.provenance.data
+        return () if data is None else data.labels
 
     @classmethod
     @abstractmethod
@@ -118,7 +178,7 @@ class Posterior(ABC):
     @property
     @abstractmethod
     def active(self) -> Array:
-        """(K,) the probability of each factor of `loadings` to be one, not the spike's."""
+        """(K,) the probability that each factor of `loadings` is active, not of the spike."""
 
     @property
     @abstractmethod
@@ -128,12 +188,16 @@ class Posterior(ABC):
     @property
     @abstractmethod
     def noise_variance(self) -> Array:
-        """(p,) the diagonal that E[Ω] has beside the loadings."""
+        """(p,) the diagonal of E[Ω] − loadings loadingsᵀ."""
 
     @property
-    @abstractmethod
     def sample_correlation(self) -> Array | None:
-        """Of the data, (p, p); None where it would be too large to keep."""
+        """Of the data, (p, p); None where `statistics` is None or the matrix would be large."""
+        if self.statistics is None or len(self.scale) > WIDEST_CORRELATION:
+            return None
+        products = self.statistics.rows.T @ self.statistics.rows
+        sd = np.sqrt(np.diag(products))
+        return np.asarray(products / sd[:, None] / sd)
 
     @property
     def correlation_rows(self) -> int | None:
@@ -148,7 +212,7 @@ class Posterior(ABC):
         if self.sample_correlation is None or self.effective is None:
             return None
         rows = round(self.effective.correlations)
-        return rows if rows >= FEWEST_A_COLUMN * len(counts) else None
+        return rows if rows >= MIN_ROWS_PER_COLUMN * len(counts) else None
 
     @abstractmethod
     def draw(
@@ -157,6 +221,7 @@ class Posterior(ABC):
         *,
         random_state: RandomState = 0,
         average_over_k: bool = False,
+        population: bool = False,
     ) -> Draws:
         """Draw loadings and noise variances.
 
@@ -169,11 +234,113 @@ class Posterior(ABC):
         average_over_k : bool, default=False
             False gives draws with the chosen number of factors, True draws of which the number of
             factors is drawn too. Loadings of draws with fewer factors are filled up with zeros.
+        population : bool, default=False
+            Also draw the population covariance of each draw, with model error: p×p numbers each.
         """
 
-    def _draws_of_chains(self, n_draws: int, random_state: RandomState) -> Draws:
-        """Draws for diagnostics, chain after chain."""
+    def draws_by_chain(self, n_draws: int = N_DRAWS, random_state: RandomState = 0) -> Draws:
+        """Draws for diagnostics, chain after chain: all that a sampler kept, or new ones."""
         return self.draw(n_draws, random_state=random_state)
+
+    @property
+    def has_exact_draws(self) -> bool:
+        """Are there the data, or a sampler's draws, that draws without mean field need?"""
+        return self.statistics is not None or self.rows is not None
+
+    @property
+    def chain_log_likelihood(self) -> Array | None:
+        """(chains, draws) log-likelihood of a sampler's draws; None without a sampler."""
+        return None
+
+    @property
+    def diagnostics(self) -> Diagnostics | None:
+        """R-hat and effective sizes of a sampler's draws; None without a sampler."""
+        return None
+
+    def without_names(self) -> Self:
+        """The same posterior, with columns that are known by their order alone."""
+        copied: Self = replace(cast("Any", self), names=None)
+        return copied
+
+    def with_factor_names(self, names: Sequence[str] | None) -> Self:
+        """The same posterior, with names for its factors.
+
+        Tables, figures, reports and files have them. They belong to the axes of `rotation`; on
+        other axes factors are numbered.
+
+        Parameters
+        ----------
+        names : list of str or None
+            One for each factor, in their order; None for numbers.
+
+        Returns
+        -------
+        Posterior
+            A new one; `CuspFactorAnalysis.from_posterior` makes a model of it, whose scores have
+            these names.
+
+        Examples
+        --------
+        >>> from cuspfa import CuspFactorAnalysis, datasets
+        >>> X = datasets.simulate(200, 10, 2, random_state=1).X
+        >>> posterior = CuspFactorAnalysis(rotation="oblimin").fit(X).posterior_
+        >>> posterior.with_factor_names(["Verbal", "Spatial"]).factor_names
+        ['Verbal', 'Spatial']
+        """
+        return self._presented(with_names(self.presentation, names, self.n_active))
+
+    def with_reversed_factors(self, factors: Any) -> Self:
+        """The same posterior, with the signs of some factors changed.
+
+        A factor and its negative describe the same data. Loadings, scores and correlations of
+        these factors change their signs; a second reversal restores them.
+
+        Parameters
+        ----------
+        factors : int, str, or list of these
+            Numbers, from 1 on, or names of factors.
+
+        Examples
+        --------
+        >>> from cuspfa import CuspFactorAnalysis, datasets
+        >>> X = datasets.simulate(200, 10, 2, random_state=1).X
+        >>> posterior = CuspFactorAnalysis().fit(X).posterior_
+        >>> other = posterior.with_reversed_factors(2)
+        >>> (other.rotated_solution.loadings / posterior.rotated_solution.loadings)[0]
+        array([ 1., -1.])
+        """
+        return self._presented(with_reversed(self.presentation, factors, self.n_active))
+
+    def with_wording(self, wording: Mapping[str, str] | str | os.PathLike[str]) -> Self:
+        """The same posterior, with the wording of items beside the names of columns.
+
+        Labels of SPSS and Stata files are there already; these replace them.
+
+        Parameters
+        ----------
+        wording : mapping from str to str, or path
+            The wording by the name of the column, or a file with these two in each row. Names in
+            a file that are not columns of the fit are ignored.
+
+        Examples
+        --------
+        >>> from cuspfa import CuspFactorAnalysis, datasets
+        >>> X = datasets.load_bfi(subset="paper", as_frame=True).data[["N1", "N2", "N3", "N4"]]
+        >>> posterior = CuspFactorAnalysis().fit(X).posterior_
+        >>> posterior.with_wording({"N1": "Get angry easily."}).column_labels
+        ['Get angry easily.', '', '', '']
+        """
+        if isinstance(wording, (str, os.PathLike)):
+            wording = read_wording(os.fspath(wording), self.column_names)
+        return self._presented(with_wording(self.presentation, wording, self.column_names))
+
+    def _presented(self, presentation: Presentation) -> Self:
+        """The same posterior, shown otherwise; what was computed of it is kept."""
+        copied: Self = replace(cast("Any", self), presentation=presentation)
+        for name in KEPT_RESULTS:
+            if name in self.__dict__:
+                copied.__dict__[name] = self.__dict__[name]
+        return copied
 
     def n_shown(self, draws: Draws) -> int:
         """The number of factors of these draws to show: all, unless a subclass says otherwise."""
@@ -197,57 +364,107 @@ class Posterior(ABC):
         noise = np.sqrt(draws.noise_variance) * rng.standard_normal((size, p))
         return np.asarray(self.mean + (shift[:, :, 0] + noise) / np.sqrt(self.column_counts))
 
+    @cached_property
+    def population(self) -> Population | None:
+        """What is known of the population covariance Σ̃; None where it is Ω.
+
+        That is so without model error, and where the cross-products of the data are not known.
+        """
+        if self.model_error == 0.0 or self.statistics is None:
+            return None
+        error = ModelError.of_size(self.model_error, len(self.scale))
+        return Population(self.scale * self.statistics.rows, self.statistics.n, error)
+
+    def with_population(self, draws: Draws, rng: np.random.Generator) -> Draws:
+        """The draws with a population covariance for each, where that is not Ω."""
+        if self.population is None:
+            return draws
+        with refused_if_singular():
+            return replace(draws, population=self.population.draw(draws, rng))
+
+    @cached_property
+    def model_error_curve(self) -> ModelErrorCurve:
+        """The number of factors by tolerated model error, from what is kept of the data.
+
+        It is computed when it is first asked for, and takes a few times as long as the fit. The
+        point of the fit's own error is that of the fit. Where there is no curve, `gap` says why. A
+        sampled posterior has none: the curve is that of the variational engine.
+
+        Examples
+        --------
+        >>> from cuspfa import CuspFactorAnalysis, datasets
+        >>> X = datasets.simulate(200, 10, 2, random_state=1).X
+        >>> curve = CuspFactorAnalysis().fit(X).posterior_.model_error_curve
+        >>> [point.n_factors for point in curve.points]
+        [2, 2, 2, 2, 2, 2, 2]
+        """
+        if self.kind == "gibbs":
+            return ModelErrorCurve((), CurveGap.SAMPLED)
+        if self.curve_maker is None:
+            return ModelErrorCurve((), CurveGap.NO_SEARCH)
+        return self.curve_maker(self)
+
     @property
     def covariance(self) -> Array:
-        """E[Ω], (p, p)."""
+        """E[Ω], (p, p), of the model; `population` is about the covariance of the population."""
         mean = self.loadings
         omega: Array = mean @ mean.T
         omega[np.diag_indices_from(omega)] += self.noise_variance
         return omega
 
     @property
+    def _sd(self) -> Array:
+        """(p,) standard deviations of the columns under E[Ω]."""
+        return np.asarray(np.sqrt(np.sum(self.loadings**2, axis=1) + self.noise_variance))
+
+    @property
     def standardized_loadings(self) -> Array:
         """`loadings` on the correlation scale, (p, K), in no particular rotation."""
-        mean = self.loadings
-        sd = np.sqrt(np.sum(mean**2, axis=1) + self.noise_variance)
-        return np.asarray(mean / sd[:, None])
+        return np.asarray(self.loadings / self._sd[:, None])
 
     @cached_property
     def rotated_solution(self) -> RotatedLoadings:
         """Mean loadings on the correlation scale and the axes of `rotation`.
 
-        With the factors' correlations and the matrix that turns principal axes to these: what
-        `CuspFactorAnalysis` has as `loadings_`, `factor_correlations_` and `rotation_matrix_`.
+        It also holds the correlations of the factors and the matrix of the rotation from principal
+        axes. `CuspFactorAnalysis` has these three as `loadings_`, `factor_correlations_` and
+        `rotation_matrix_`.
         """
-        return on_axes(self.standardized_loadings, self.rotation)
+        return self.presentation.reverse(on_axes(self.standardized_loadings, self.rotation))
 
     @property
     def components(self) -> Array:
         """(K, p) the loadings of `rotated_solution` in the user's units."""
-        mean = self.loadings
-        sd = np.sqrt(np.sum(mean**2, axis=1) + self.noise_variance)
-        return np.asarray((sd[:, None] * self.rotated_solution.loadings).T)
+        return np.asarray((self._sd[:, None] * self.rotated_solution.loadings).T)
 
     @property
     def explained_variance_ratio(self) -> Array:
-        """(K,) each factor's share of the variables' variance, on principal axes."""
-        loadings = self.standardized_loadings
-        values = np.linalg.eigvalsh(loadings.T @ loadings)[::-1]
-        return np.asarray(np.maximum(values, 0.0) / len(loadings))
+        """(K,) each factor's share of the variables' variance, on the axes of `rotation`."""
+        return shares(self.rotated_solution)
+
+    def share_draws(self, draws: Draws) -> Array:
+        """Shares of the variance of each draw, (n_draws, K), on the axes of `rotation`."""
+        if self.rotation is None:
+            return draws.explained_variance_ratio[:, : self.n_shown(draws)]
+        return self.align(draws=draws).explained_variance_ratio
 
     def n_major_factors(
         self,
-        min_share: float = 0.03,
+        min_share: float | None = None,
         *,
         n_draws: int = N_DRAWS,
         random_state: RandomState = 0,
     ) -> int:
         """The number of factors that explain more than `min_share` of the variance each.
 
+        They are counted on the axes of `rotation`, as they are shown.
+
         Parameters
         ----------
-        min_share : float, default=0.03
+        min_share : float or None, default=None
             Share of the variables' variance, compared with the median of draws of each share.
+            None means 3 % or, of more than 100 columns, the share (1 + √(p/n))²/p that the leading
+            component of pure noise would have.
         n_draws, random_state
             See `draw`.
 
@@ -258,8 +475,11 @@ class Posterior(ABC):
         >>> CuspFactorAnalysis().fit(X).posterior_.n_major_factors(min_share=0.03)
         2
         """
-        share = _share("min_share", min_share)
-        drawn = self.draw(n_draws, random_state=random_state).explained_variance_ratio
+        if min_share is None:
+            share = large_share(len(self.scale), self.n_rows).value
+        else:
+            share = between("min_share", min_share, 0.0, 1.0)
+        drawn = self.share_draws(self.draw(n_draws, random_state=random_state))
         return int(np.sum(np.median(drawn, axis=0) > share))
 
     def summary(self, *, n_draws: int = N_DRAWS, random_state: RandomState = 0) -> Summary:
@@ -270,7 +490,7 @@ class Posterior(ABC):
         >>> from cuspfa import CuspFactorAnalysis, datasets
         >>> X = datasets.simulate(200, 10, 2, random_state=1).X
         >>> print(CuspFactorAnalysis().fit(X).posterior_.summary().headline)
-        2 factors, all of which explain more than 3 % each (parallel analysis: 2)
+        2 factors can be told from chance, also if the model may be off by RMSEA 0.07
         """
         return summarise(self, self.draw(n_draws, random_state=random_state))
 
@@ -286,6 +506,13 @@ class Posterior(ABC):
             the data is inside, so that the result can be shared.
         n_draws, random_state
             For the intervals; see `draw`.
+
+        Examples
+        --------
+        >>> from cuspfa import CuspFactorAnalysis, datasets
+        >>> X = datasets.simulate(100, 8, 2, random_state=0).X
+        >>> CuspFactorAnalysis().fit(X).posterior_.to_dict()["n_factors"]
+        2
         """
         return as_dict(self, self.draw(n_draws, random_state=random_state), scores)
 
@@ -302,9 +529,9 @@ class Posterior(ABC):
             Include the statistics of the data, where they were kept: cross-products of the columns
             or, of data with more columns than rows, the centred rows up to a rotation. Without
             them the file says less about the data, but draws have no exact sweeps and `summary` no
-            measures of fit. A column in which one row alone differs from all others, such as a
-            rare category, gives that row away by its cross-products, and rotated rows give away
-            all that is known of how rows differ: leave them out before such a fit is shared.
+            measures of fit. Leave them out before a fit is shared that must not reveal rows: where
+            a single row of a column differs from all others, as in a rare category, cross-products
+            reveal that row, and rotated rows reveal all differences between rows.
         scores : ndarray (n, K) or None, default=None
             Factor scores to include, as `transform` gives them; `cuspfa.posterior.load_scores`
             reads them. Without them no score or label of a row is inside, and no row as it was.
@@ -321,10 +548,10 @@ class Posterior(ABC):
         ['fit.cuspfa']
         """
         target = posterior_format.check_target(path)
-        if not isinstance(statistics, (bool, np.bool_)):
-            raise must_be("statistics", "True or False", statistics)
-        content, arrays = self.to_entries(statistics=bool(statistics))
-        posterior_format.save(
+        content, arrays = self.layout.describe(
+            self, statistics=true_or_false("statistics", statistics)
+        )
+        posterior_format.write_posterior(
             type(self), content, arrays, target, scores=scores, n_factors=self.n_active
         )
 
@@ -338,8 +565,8 @@ class Posterior(ABC):
     ) -> None:
         """Write one HTML page on the fit, which opens in any browser and needs nothing else.
 
-        The answer first, then figures, loadings with intervals on several axes, measures of fit,
-        what was done, and tables to download. Needs jinja2 and matplotlib:
+        It begins with the number of factors. Figures, loadings with intervals on several axes,
+        measures of fit, the methods and tables to download follow. Needs jinja2 and matplotlib:
         `pip install 'cuspfa[cli]'`.
 
         Parameters
@@ -367,14 +594,60 @@ class Posterior(ABC):
         """
         write_report(self, path, title=title, scores=scores, draws=draws)
 
+    def apa_tables(
+        self,
+        *,
+        suppress: float = 0.0,
+        sort: bool = True,
+        intervals: bool = False,
+        prob: float = 0.95,
+        draws: Draws | None = None,
+    ) -> ApaTables:
+        """Tables for a paper: loadings, factors, their correlations and measures of fit.
+
+        Variables are grouped by the factor with their largest loading. The factors have shares of
+        variance, and α and ω of the sum of their variables. All have credible intervals.
+
+        Parameters
+        ----------
+        suppress : float, default=0.0
+            Leave out loadings that are smaller in absolute value.
+        sort : bool, default=True
+            Group the variables by factor and sort them by size; False keeps the order of the data.
+        intervals : bool, default=False
+            Write the intervals of loadings and communalities too.
+        prob : float, default=0.95
+            Probability of the intervals.
+        draws : Draws or None, default=None
+            For the intervals; None makes up to 1000 of them, the same every time.
+
+        Returns
+        -------
+        ApaTables
+            `write(path)` writes .docx, .tex, .md, .html or .xlsx; `items`, `factors`,
+            `correlations` and `fit` have the values.
+
+        Examples
+        --------
+        >>> from cuspfa import CuspFactorAnalysis, datasets
+        >>> X = datasets.load_bfi(subset="paper", as_frame=True).data[["N1", "N2", "N3", "N4"]]
+        >>> tables = CuspFactorAnalysis().fit(X).posterior_.apa_tables(suppress=0.3)
+        >>> print(tables.to_markdown().splitlines()[2])
+        *Factor Loadings and Communalities of 4 Items*
+        """
+        return apa_tables(
+            self, suppress=suppress, sort=sort, intervals=intervals, prob=prob, draws=draws
+        )
+
     def to_frame(self) -> Any:
         """Loadings and communalities by variable, as a data frame of pandas or polars.
 
         Returns
         -------
         DataFrame
-            Columns `variable`, `factor1`, `factor2`, ..., on the correlation scale and the axes of
-            `rotation`, and `communality`.
+            Columns `variable`, `factor1`, `factor2`, ... or the names of the factors, on the
+            correlation scale and the axes of `rotation`, and `communality`. `label` has the wording
+            of the variables, if there is any.
 
         Examples
         --------
@@ -384,9 +657,13 @@ class Posterior(ABC):
         ['variable', 'factor1', 'factor2', 'communality']
         """
         loadings = self.rotated_solution.loadings
-        factors = {f"factor{k}": column for k, column in enumerate(loadings.T, 1)}
+        heads = self.presentation.heads(loadings.shape[1], "factor{}")
+        factors = dict(zip(heads, loadings.T, strict=True))
+        labels = {"label": self.column_labels} if any(self.column_labels) else {}
         common = np.sum(self.standardized_loadings**2, axis=1)
-        return data_frame({"variable": self.column_names, **factors, "communality": common})
+        return data_frame(
+            {"variable": self.column_names, **labels, **factors, "communality": common}
+        )
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
@@ -394,28 +671,28 @@ class Posterior(ABC):
 
     def align(
         self,
-        rotation: Method | Rotation | Literal["own"] | None = "own",
+        rotation: RotationMethod | Rotation | Literal["own"] | None = "own",
         *,
         alignment: Literal["rotation", "procrustes"] | None = None,
         draws: Draws | None = None,
         n_draws: int = N_DRAWS,
         random_state: RandomState = 0,
     ) -> AlignedDraws:
-        """Draws whose factors have the same names throughout, for intervals of single loadings.
+        """Rotate draws to common factors, for intervals of single loadings.
 
-        Each draw has its own axes, order and signs of factors, of which its covariance knows
-        nothing. Here each is turned to the factors of `rotated_solution`.
+        The covariance of a draw determines neither the axes nor the order nor the signs of its
+        factors. Here each draw is rotated to the factors of `rotated_solution`.
 
         Parameters
         ----------
         rotation : "own", None, str or Rotation, default="own"
             The axes: those of the fit, principal axes, or others.
         alignment : {"rotation", "procrustes"} or None, default=None
-            "rotation" turns each draw by the criterion itself, and then chooses the order and the
-            signs that are nearest to the mean solution: intervals hold the uncertainty of the
-            axes too. "procrustes" turns each draw to come nearest to the mean solution: intervals
-            are given the axes. None means "rotation", and "procrustes" on principal axes, which
-            change places where factors are equally strong.
+            "rotation" rotates each draw by the criterion itself, and then chooses the order and
+            the signs that are nearest to the mean solution: intervals include the uncertainty of
+            the axes. "procrustes" rotates each draw as near as possible to the mean solution:
+            intervals are conditional on the axes. None means "rotation" and, on principal axes,
+            "procrustes": principal axes change places where factors are equally strong.
         draws : Draws or None
             Draws to use, also `average_over_k` ones or those of several chains; None makes
             `n_draws` of them with `random_state`, the same every time.
@@ -440,7 +717,7 @@ class Posterior(ABC):
 
     def to_arviz(
         self,
-        rotation: Method | Rotation | Literal["own"] | None = "own",
+        rotation: RotationMethod | Rotation | Literal["own"] | None = "own",
         *,
         observed: Any = None,
         columns: Any = None,
@@ -467,7 +744,7 @@ class Posterior(ABC):
             Draws to use; None makes them, or takes all that a sampler kept.
         chains : int or None, default=None
             Into how many chains the draws are divided; None means as many as there were. Draws of
-            a variational posterior are independent: any number is right.
+            a variational posterior are nearly independent: any number is right.
         n_draws, random_state
             See `draw`.
 
@@ -487,7 +764,7 @@ class Posterior(ABC):
         {'chain': 1, 'draw': 200, 'feature': 8, 'factor': 2}
         """
         if draws is None:
-            draws = self._draws_of_chains(n_draws, random_state)
+            draws = self.draws_by_chain(n_draws, random_state)
         aligned = self.align(rotation, draws=draws)
         return for_arviz(self, aligned, observed, columns, chains)
 
@@ -506,9 +783,10 @@ class Posterior(ABC):
         Parameters
         ----------
         quantity : str
-            "covariance" or "correlation", (p, p); "communality", "noise_variance" or "mean", the
+            "covariance" or "correlation", (p, p), with model error those of the population;
+            "communality", "noise_variance" or "mean", the
             means of the columns, (p,); "explained_variance_ratio", (K,), the shares of the factors
-            on principal axes of the correlation scale, strongest first.
+            of the correlation scale on the axes of `rotation`.
         prob : float, default=0.95
             Probability of the interval.
         columns : None, or names, indices, slice or mask of some columns
@@ -539,9 +817,9 @@ class Posterior(ABC):
             draws = self.draw(n_draws, random_state=rng)
         check_draws(draws, len(self.noise_variance))
         if quantity == "explained_variance_ratio":
-            shares = draws.explained_variance_ratio[:, : self.n_shown(draws)]
-            factors = [f"factor{k}" for k in range(1, shares.shape[1] + 1)]
-            lower, upper = np.quantile(shares, at, axis=0)
+            drawn = self.share_draws(draws)
+            factors = self.presentation.heads(drawn.shape[1], "factor{}")
+            lower, upper = np.quantile(drawn, at, axis=0)
             return Interval.named(lower, upper, factors)
         chosen = np.arange(len(self.noise_variance))
         if columns is not None:
@@ -549,59 +827,36 @@ class Posterior(ABC):
         own = self.column_names
         names = [own[j] for j in chosen]
         some: Indices | slice = slice(None) if columns is None else chosen
+        standardized = quantity == "correlation"
+        if quantity in MATRICES and draws.population is not None:
+            matrices = getattr(draws.only(some), quantity)
+            lower, upper = np.quantile(matrices, at, axis=0)
+            return Interval.named(lower, upper, names)
+        if quantity in MATRICES and self.population is not None:
+            lower, upper = self.population.matrix_quantiles(
+                draws, at, rng, some, standardized=standardized
+            )
+            return Interval.named(lower, upper, names)
         if quantity in MATRICES:
-            lower, upper = _matrix_interval(draws.only(some), quantity == "correlation", at)
+            chosen_draws = draws.only(some)
+            lower, upper = matrix_quantiles(
+                chosen_draws.loadings,
+                chosen_draws.noise_variance,
+                at,
+                standardized=standardized,
+            )
             return Interval.named(lower, upper, names)
         values = self.draw_means(draws, rng) if quantity == "mean" else getattr(draws, quantity)
         lower, upper = np.quantile(values[:, some], at, axis=0)
         return Interval.named(lower, upper, names)
 
 
-WIDEST = 2000
-"""Columns up to which a correlation matrix is made of rows that were kept."""
-
-
-def correlation_of(statistics: Statistics | None, p: int) -> Array | None:
-    """The sample correlations of p columns, where their statistics are kept."""
-    if statistics is None or p > WIDEST:
-        return None
-    products = statistics.rows.T @ statistics.rows
-    sd = np.sqrt(np.diag(products))
-    return np.asarray(products / sd[:, None] / sd)
-
-
-def _matrix_interval(draws: Draws, standardised: bool, at: list[float]) -> Array:
-    """Lower and upper ends, (2, p, p)."""
-    variance = np.sum(draws.loadings**2, axis=2) + draws.noise_variance
-    # Single precision from here on, on the correlation scale: half the memory, twice the speed.
-    unit = np.sqrt(variance if standardised else variance.mean(axis=0, keepdims=True))
-    loadings = (draws.loadings / unit[:, :, None]).astype(np.float32)
-    noise = (draws.noise_variance / unit**2).astype(np.float32)
-    size, p, _ = loadings.shape
-    found = np.empty((2, p, p))
-    first = 0
-    while first < p:
-        # Entries of some rows from the diagonal on: the matrix is symmetric.
-        last = min(p, first + max(1, BLOCK // (size * (p - first))))
-        block = np.matmul(loadings[:, first:last], loadings[:, first:].transpose(0, 2, 1))
-        rows = np.arange(last - first)
-        block[:, rows, rows] += noise[:, first:last]
-        # To sort short contiguous rows is several times quicker than quantiles along an axis.
-        ordered = np.sort(np.ascontiguousarray(block.reshape(size, -1).T), axis=1)
-        ends = sorted_quantiles(ordered, at).reshape(2, last - first, p - first)
-        found[:, first:last, first:] = ends
-        found[:, first:, first:last] = ends.transpose(0, 2, 1)
-        first = last
-    if standardised:
-        found[:, np.arange(p), np.arange(p)] = 1.0
-    else:
-        found *= unit[0][:, None] * unit[0]
-    return found
-
-
-def _share(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
-        raise must_be(name, "a number between 0 and 1", value)
-    if not 0.0 <= value < 1.0:
-        raise must_be(name, "between 0 and 1", value)
-    return float(value)
+def check_posterior(
+    value: Any,
+    name: str = "posterior",
+    expected: str = "a posterior such as model.posterior_",
+) -> Posterior:
+    """The posterior, or an InputError if the argument is something else."""
+    if not isinstance(value, Posterior):
+        raise must_be(name, expected, type(value).__name__)
+    return value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, NamedTuple, Self
@@ -11,11 +12,23 @@ import numpy as np
 
 from cuspfa._typing import Array, BoolArray, Indices
 from cuspfa._utils.arguments import must_be, whole
-from cuspfa._utils.tables import Columns, Table
-from cuspfa.errors import InputError
+from cuspfa._utils.tables import Columns, TabularResult
+from cuspfa.errors import DataError, InputError
 
 N_DRAWS = 1000
 """The default number of draws, of every function that makes some."""
+
+
+@contextmanager
+def refused_if_singular() -> Iterator[None]:
+    """Draws that meet a singular matrix: the numbers of a loaded file contradict each other."""
+    try:
+        yield
+    except np.linalg.LinAlgError as error:
+        raise DataError(
+            f"No draws can be made of these numbers ({error}). If they were loaded from a "
+            "file, fit again; mean_field=True may do without what fails."
+        ) from error
 
 
 class _Ends(NamedTuple):
@@ -23,7 +36,7 @@ class _Ends(NamedTuple):
     upper: Array
 
 
-class Interval(Table, _Ends):
+class Interval(TabularResult, _Ends):
     """Lower and upper ends, entry by entry: `lower, upper = interval`.
 
     Attributes
@@ -67,19 +80,25 @@ class Draws:
     active : ndarray of bool (n_draws, H) or None
         Which columns of Λ are factors, where a sampler has others that the spike shrinks. None
         means those that are not all zeros.
+    population : ndarray (n_draws, p, p) or None
+        Population covariances Σ̃ of a fit with model error, where they were drawn. Covariances and
+        correlations are those of Σ̃ then, and of Ω otherwise.
     """
 
     loadings: Array
     noise_variance: Array
     mean: Array | None = None
     active: BoolArray | None = None
+    population: Array | None = None
 
     def __len__(self) -> int:
         return len(self.loadings)
 
     @property
     def covariance(self) -> Array:
-        """Ω of each draw, (n_draws, p, p): ask only where that fits into memory."""
+        """Σ̃ or Ω of each draw, (n_draws, p, p): ask only where that fits into memory."""
+        if self.population is not None:
+            return self.population
         omega: Array = self.loadings @ self.loadings.transpose(0, 2, 1)
         diagonal = np.arange(omega.shape[1])
         omega[:, diagonal, diagonal] += self.noise_variance
@@ -87,10 +106,16 @@ class Draws:
 
     @property
     def correlation(self) -> Array:
-        """Ω* = (Ω⊙I)^{-1/2} Ω (Ω⊙I)^{-1/2} of each draw, (n_draws, p, p)."""
+        """(Ω⊙I)^{-1/2} Ω (Ω⊙I)^{-1/2}, or the same of Σ̃, of each draw, (n_draws, p, p)."""
         omega = self.covariance
         sd = np.sqrt(np.diagonal(omega, axis1=1, axis2=2))
         return omega / sd[:, :, None] / sd[:, None, :]
+
+    @property
+    def standardized_loadings(self) -> Array:
+        """Λ on the correlation scale of each draw, (n_draws, p, H)."""
+        variance = np.sum(self.loadings**2, axis=2) + self.noise_variance
+        return np.asarray(self.loadings / np.sqrt(variance)[:, :, None])
 
     @property
     def communality(self) -> Array:
@@ -101,8 +126,7 @@ class Draws:
     @property
     def explained_variance_ratio(self) -> Array:
         """Shares of variance on principal axes of the correlation scale, (n_draws, K)."""
-        variance = np.sum(self.loadings**2, axis=2) + self.noise_variance
-        standard = self.loadings / np.sqrt(variance)[:, :, None]
+        standard = self.standardized_loadings
         values = np.linalg.eigvalsh(standard.transpose(0, 2, 1) @ standard)[:, ::-1]
         return np.asarray(np.maximum(values, 0.0) / standard.shape[1])
 
@@ -114,12 +138,15 @@ class Draws:
         return np.asarray(np.any(self.loadings != 0, axis=1))
 
     def only(self, columns: Indices | slice) -> Draws:
-        """The same draws of some columns alone."""
+        """The draws of some columns alone."""
         mean = None if self.mean is None else self.mean[:, columns]
-        return Draws(self.loadings[:, columns], self.noise_variance[:, columns], mean, self.active)
+        whole = self.population
+        block = None if whole is None else whole[:, columns][:, :, columns]
+        loadings, noise = self.loadings[:, columns], self.noise_variance[:, columns]
+        return Draws(loadings, noise, mean, self.active, block)
 
     def batches(self, size: int = 100) -> Iterator[Draws]:
-        """The same draws, a few at a time, for sums that need no p×p×n_draws array."""
+        """The draws, a few at a time, for sums that need no p×p×n_draws array."""
         whole("size", size, 1)
         for first in range(0, len(self), size):
             yield self.some(slice(first, first + size))
@@ -128,7 +155,8 @@ class Draws:
         """Some of the draws."""
         active = None if self.active is None else self.active[numbers]
         mean = None if self.mean is None else self.mean[numbers]
-        return Draws(self.loadings[numbers], self.noise_variance[numbers], mean, active)
+        whole = None if self.population is None else self.population[numbers]
+        return Draws(self.loadings[numbers], self.noise_variance[numbers], mean, active, whole)
 
 
 def correlation_mse(draws: Draws, sample_correlation: Array) -> float:

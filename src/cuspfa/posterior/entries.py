@@ -1,50 +1,59 @@
-"""Entries of `fit.json` that posteriors of every kind have: how each is written and checked.
+"""Saved posteriors: the protocol of their files, and the entries that every kind has.
 
-The checks of single values are in `cuspfa.io.schema`.
+`PosteriorEntries` is the protocol. Each kind of posterior has an implementation of its own; what
+both share is below it. The checks of single values are in `cuspfa.io.schema`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from cuspfa._typing import Array
 from cuspfa.data.in_memory import RotatedRows
 from cuspfa.errors import FileError, InputError
 from cuspfa.inference.kernels import Statistics
-from cuspfa.io import plausibility
-from cuspfa.io import schema as json_kinds
+from cuspfa.io import plausibility, records, schema
+from cuspfa.io.records import PLAIN, Codec
 from cuspfa.missing.saturated import Effective
-from cuspfa.model.prior import CuspPrior
-from cuspfa.model.slabs import SLABS, Slab
-from cuspfa.posterior.fit_info import FitInfo, SearchEntry, SearchPath
-from cuspfa.posterior.provenance_entries import Parts, provenance_kind, provenance_out
-from cuspfa.rotation.gpa import Rotation
+from cuspfa.posterior.fit_info import (
+    FitInfo,
+    ModelErrorEntry,
+    ModelErrorPath,
+    SearchEntry,
+    SearchPath,
+)
+from cuspfa.posterior.model_entries import PRIOR, ROTATION, as_model_error
+from cuspfa.posterior.presentation import Presentation
+from cuspfa.posterior.provenance_entries import PROVENANCE
 
 if TYPE_CHECKING:
     from cuspfa.posterior.base import Posterior
 
-# --- the entries of fit.json ---
 
-_FIELD_KINDS: dict[type, json_kinds.Kind] = {float: json_kinds.number, bool: json_kinds.flag}
-"""Fields that a slab may have."""
-_ENTRY: dict[str, json_kinds.Kind] = {
-    "n_factors": json_kinds.count,
-    "lower_bound": json_kinds.number,
-    "evidence": json_kinds.number,
-    "evidence_error": json_kinds.number,
-    "tied": json_kinds.flag,
-    "weight": json_kinds.number,
-    "n_iter": json_kinds.count,
-    "status": json_kinds.text,
-}
-_FIT_INFO: dict[str, json_kinds.Kind] = {
-    "method": json_kinds.text,
-    "lower_bound": json_kinds.number,
-    "status": json_kinds.text,
-    "converged": json_kinds.flag,
-    "n_iter": json_kinds.count,
-}
+class PosteriorEntries(ABC):
+    """What the files of one kind of posterior hold, how it is written, checked and read."""
+
+    kinds: ClassVar[dict[str, schema.JsonKind]]
+    """The entries of `fit.json`, each with its check."""
+
+    @abstractmethod
+    def describe(
+        self, posterior: Any, *, statistics: bool
+    ) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Plain values and arrays of a posterior, with or without statistics of the data."""
+
+    @abstractmethod
+    def check(self, content: dict[str, Any]) -> None:
+        """Raise a FileError where values contradict each other."""
+
+    @abstractmethod
+    def shapes(self, content: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+        """The arrays of a file and their shapes, in their order."""
+
+    @abstractmethod
+    def values(self, content: dict[str, Any], arrays: dict[str, Array]) -> list[dict[str, Any]]:
+        """Fields of the posterior, then those of its alternatives; arrays have their shapes."""
 
 
 # --- as JSON has them ---
@@ -56,15 +65,17 @@ def shared_out(posterior: Posterior, **own: Any) -> dict[str, Any]:
         "n_rows": int(posterior.n_rows),
         "n_columns": len(posterior.scale),
         "names": None if posterior.names is None else list(posterior.names),
-        "prior": plain_values(posterior.prior, _PRIOR),
-        "rotation": _rotation_out(posterior.rotation),
-        "provenance": provenance_out(posterior.provenance, _PARTS),
+        "prior": PRIOR.out(posterior.prior),
+        "model_error": schema.number_out(posterior.model_error),
+        "rotation": _OPTIONAL_ROTATION.out(posterior.rotation),
+        "provenance": _OPTIONAL_PROVENANCE.out(posterior.provenance),
+        "presentation": _PRESENTATION.out(posterior.presentation),
         "kind": posterior.kind,
         **own,
     }
 
 
-def statistics_out(statistics: Statistics) -> tuple[dict[str, Any], Array]:
+def _statistics_out(statistics: Statistics) -> tuple[dict[str, Any], Array]:
     """What kind they are, and their numbers."""
     if not isinstance(statistics, RotatedRows):
         raise InputError(
@@ -75,193 +86,163 @@ def statistics_out(statistics: Statistics) -> tuple[dict[str, Any], Array]:
         array, word = statistics.gram, "gram"
     else:
         array, word = statistics.rows, "rows"
-    return {"type": word, "n_rows": len(array), "n": json_kinds.number_out(statistics.n)}, array
+    return {"type": word, "n_rows": len(array), "n": schema.number_out(statistics.n)}, array
 
 
-def plain_values(thing: Any, kinds: dict[str, json_kinds.Kind]) -> dict[str, Any]:
-    """Attributes of these kinds, as JSON has them."""
-    return {name: _OUT[kind](getattr(thing, name)) for name, kind in kinds.items()}
-
-
-def _slab_out(slab: Slab) -> dict[str, Any]:
-    word = type(slab).__name__
-    if SLABS.get(word) is not type(slab):
-        raise InputError(f"A slab of type {word} cannot be saved.")
-    return {"type": word, **plain_values(slab, _slab_kinds(type(slab)))}
-
-
-def _slab_kinds(slab: type[Slab]) -> dict[str, json_kinds.Kind]:
-    return {name: _FIELD_KINDS[kind] for name, kind in slab.field_types().items()}
-
-
-def _rotation_out(rotation: Rotation | None) -> dict[str, Any] | None:
-    """The axes of a posterior, as JSON has them."""
-    if rotation is None:
-        return None
-    target = None if rotation.target is None else [list(row) for row in rotation.target]
-    return {**plain_values(rotation, _ROTATION), "target": target}
-
-
-def fit_info_out(fit_info: FitInfo | None) -> dict[str, Any] | None:
-    """How a fit went, as JSON has it; without its trace."""
-    if fit_info is None:
-        return None
-    search = [plain_values(entry, _ENTRY) for entry in fit_info.search]
-    return {**plain_values(fit_info, _FIT_INFO), "n_trace": len(fit_info.trace), "search": search}
+def _fit_info_out(fit_info: FitInfo) -> dict[str, Any]:
+    """How a fit went, without its trace."""
+    search = [records.fields_out(entry, _ENTRY) for entry in fit_info.search]
+    errors = [records.fields_out(entry, _ERROR_ENTRY) for entry in fit_info.model_errors]
+    return {
+        **records.fields_out(fit_info, _FIT_INFO),
+        "n_trace": len(fit_info.trace),
+        "search": search,
+        "model_errors": errors,
+    }
 
 
 # --- as they are read ---
 
 
-def slab_in(name: str, value: Any) -> Slab:
-    """A slab, checked."""
-    word = value.get("type") if isinstance(value, dict) else None
-    if not isinstance(word, str) or word not in SLABS:
-        raise json_kinds.wrong(name, word)
-    made = SLABS[word]
-    values = json_kinds.fields(name, value, {"type": json_kinds.text, **_slab_kinds(made)})
-    del values["type"]
-    slab: Slab = _made(made, values)
-    return slab
-
-
-def _prior(name: str, value: Any) -> CuspPrior:
-    prior: CuspPrior = _made(CuspPrior, json_kinds.fields(name, value, _PRIOR))
-    return prior
-
-
-def _rotation(name: str, value: Any) -> Rotation:
-    row = json_kinds.list_of(json_kinds.optional(json_kinds.number))
-    target = json_kinds.optional(json_kinds.list_of(row))
-    values = json_kinds.fields(name, value, {**_ROTATION, "target": target})
-    rotation: Rotation = _made(Rotation, values)
-    return rotation
-
-
-def _made(what: type, values: dict[str, Any]) -> Any:
-    try:
-        return what(**values)
-    except InputError as error:
-        raise FileError(f"is damaged: {str(error).removesuffix('.')}") from None
-
-
 def _statistics(name: str, value: Any) -> dict[str, Any]:
     kinds = {
-        "type": json_kinds.word("gram", "rows"),
-        "n_rows": json_kinds.count,
-        "n": json_kinds.positive,
+        "type": schema.word("gram", "rows"),
+        "n_rows": schema.as_count,
+        "n": schema.as_positive,
     }
-    return json_kinds.fields(name, value, kinds)
+    return schema.fields(name, value, kinds)
 
 
 def missing_in(name: str, value: Any) -> dict[str, Any]:
     """What is kept of incomplete data, checked."""
-    kinds: dict[str, json_kinds.Kind] = {
-        "correlation": json_kinds.flag,
-        "effective": json_kinds.optional(json_kinds.list_of(json_kinds.positive, 2)),
+    kinds: dict[str, schema.JsonKind] = {
+        "correlation": schema.as_flag,
+        "effective": schema.nullable(schema.list_of(schema.as_positive, 2)),
     }
-    found = json_kinds.fields(name, value, kinds)
+    found = schema.fields(name, value, kinds)
     known = found["effective"]
     if known is not None and (len(known) < 2 or not found["correlation"]):
-        raise json_kinds.wrong(name, known)
+        raise schema.wrong(name, known)
     return found
 
 
-def missing_out(correlation: Array | None, effective: Effective | None) -> dict[str, Any]:
-    """The same, as JSON has it."""
-    known = None
-    if correlation is not None and effective is not None:
-        known = [json_kinds.number_out(value) for value in effective]
-    return {"correlation": correlation is not None, "effective": known}
+def _fit_info_in(name: str, value: Any) -> dict[str, Any]:
+    """How a fit went, checked; its trace is an array."""
+    expected = {
+        **records.checks(_FIT_INFO),
+        "n_trace": schema.as_count,
+        "search": _list_of_entries(_ENTRY),
+        "model_errors": _list_of_entries(_ERROR_ENTRY),
+    }
+    return schema.fields(name, value, expected)
 
 
-def effective_of(missing: dict[str, Any] | None) -> Effective | None:
-    """From checked values."""
-    return (
-        None
-        if missing is None or missing["effective"] is None
-        else Effective(*missing["effective"])
-    )
+def _list_of_entries(codecs: records.Codecs) -> schema.JsonKind:
+    expected = records.checks(codecs)
+    return schema.list_of(lambda name, value: schema.fields(name, value, expected))
 
 
-def fit_info_in(name: str, value: Any) -> dict[str, Any] | None:
-    """How a fit went, checked."""
-    if value is None:
-        return None
-    return json_kinds.fields(
-        name,
-        value,
-        {**_FIT_INFO, "n_trace": json_kinds.count, "search": json_kinds.list_of(_entry)},
-    )
-
-
-def _entry(name: str, value: Any) -> dict[str, Any]:
-    return json_kinds.fields(name, value, _ENTRY)
-
-
-_spike = json_kinds.optional(json_kinds.number)
-_PRIOR: dict[str, json_kinds.Kind] = {
-    "alpha": json_kinds.number,
-    "slab": slab_in,
-    "spike": _spike,
-    "noise_shape": json_kinds.number,
-    "noise_rate": json_kinds.number,
-    "stick_shape": json_kinds.number,
-}
-_choice = json_kinds.optional(json_kinds.flag)
-_ROTATION: dict[str, json_kinds.Kind] = {
-    "method": json_kinds.text,
-    "oblique": _choice,
-    "normalize": _choice,
-    "gamma": json_kinds.number,
-    "power": json_kinds.number,
-    "delta": json_kinds.number,
-    "n_starts": json_kinds.count,
-    "random_state": json_kinds.count,
-}
-_PARTS = Parts(lambda prior: plain_values(prior, _PRIOR), _prior, _rotation_out, _rotation)
-SHARED_KINDS: dict[str, json_kinds.Kind] = {
-    "format": json_kinds.text,
-    "kind": json_kinds.text,
-    "version": json_kinds.count,
-    "library": json_kinds.text,
-    "n_rows": json_kinds.count,
-    "n_columns": json_kinds.count,
-    "names": json_kinds.optional(json_kinds.list_of(json_kinds.text)),
-    "prior": _prior,
-    "rotation": json_kinds.optional(_rotation),
-    "provenance": json_kinds.optional(provenance_kind(_PARTS)),
-    "statistics": json_kinds.optional(_statistics),
-    "scores": json_kinds.flag,
+_ENTRY = records.field_codecs(SearchEntry, PLAIN)
+_ERROR_ENTRY = records.field_codecs(ModelErrorEntry, PLAIN)
+_FIT_INFO = records.field_codecs(FitInfo, PLAIN, leave_out=("trace", "search", "model_errors"))
+FIT_INFO = records.optional(Codec(_fit_info_out, _fit_info_in))
+_OPTIONAL_ROTATION, _OPTIONAL_PROVENANCE = records.optional(ROTATION), records.optional(PROVENANCE)
+_PRESENTATION = records.record_codec(Presentation)
+SHARED_KINDS: dict[str, schema.JsonKind] = {
+    "format": schema.as_text,
+    "kind": schema.as_text,
+    "version": schema.as_count,
+    "library": schema.as_text,
+    "n_rows": schema.as_count,
+    "n_columns": schema.as_count,
+    "names": schema.nullable(schema.list_of(schema.as_text)),
+    "prior": PRIOR.check,
+    "model_error": as_model_error,
+    "rotation": _OPTIONAL_ROTATION.check,
+    "provenance": _OPTIONAL_PROVENANCE.check,
+    "presentation": _PRESENTATION.check,
+    "statistics": schema.nullable(_statistics),
+    "missing": schema.nullable(missing_in),
+    "scores": schema.as_flag,
 }
 """Entries that posteriors of every kind have."""
-_OUT: dict[json_kinds.Kind, Callable[[Any], Any]] = {
-    json_kinds.count: int,
-    json_kinds.number: json_kinds.number_out,
-    json_kinds.share: json_kinds.number_out,
-    json_kinds.text: str,
-    json_kinds.flag: bool,
-    _spike: lambda value: None if value is None else json_kinds.number_out(value),
-    _choice: lambda value: None if value is None else bool(value),
-    slab_in: _slab_out,
-    fit_info_in: fit_info_out,
-}
-"""How a value of each kind is written."""
 
 
-def statistics_of(known: dict[str, Any] | None, arrays: dict[str, Array]) -> Statistics | None:
-    """Cross-products or rotated rows, from checked values."""
-    if known is None:
-        return None
-    rows, is_gram = arrays["statistics"], known["type"] == "gram"
-    plausibility.check_statistics(rows, is_gram=is_gram)
-    return RotatedRows(rows if is_gram else None, None if is_gram else rows, known["n"])
+def data_out(
+    posterior: Posterior, counts: Array | None, *, statistics: bool
+) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Entries and arrays on the data; `counts` are those of incomplete columns."""
+    if not statistics and posterior.population is not None:
+        raise InputError(
+            "statistics must be True for a fit with model error: its population covariance is made "
+            "of the cross-products of the data. Got False instead."
+        )
+    about: dict[str, Any] = {"statistics": None, "missing": None}
+    arrays: dict[str, Array] = {}
+    if counts is not None:
+        correlation = posterior.sample_correlation if statistics else None
+        known = None
+        arrays["counts"] = counts
+        if correlation is not None:
+            arrays["correlation"] = correlation
+            if posterior.effective is not None:
+                known = [schema.number_out(value) for value in posterior.effective]
+        about["missing"] = {"correlation": correlation is not None, "effective": known}
+    if statistics and posterior.statistics is not None:
+        about["statistics"], arrays["statistics"] = _statistics_out(posterior.statistics)
+    return about, arrays
 
 
-def fit_info_of(known: dict[str, Any] | None, trace: Array | None) -> FitInfo | None:
+def data_shapes(content: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+    """Shapes of the arrays of `data_out`, in their order."""
+    p, missing, statistics = (content[name] for name in ("n_columns", "missing", "statistics"))
+    found: dict[str, tuple[int, ...]] = {}
+    if missing is not None:
+        found["counts"] = (p,)
+        if missing["correlation"]:
+            found["correlation"] = (p, p)
+    if statistics is not None:
+        found["statistics"] = (statistics["n_rows"], p)
+    return found
+
+
+def shared_fields(content: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
+    """Fields that a posterior of every kind and its alternatives have, from checked values."""
+    statistics, missing = content["statistics"], content["missing"]
+    effective = None if missing is None else missing["effective"]
+    kept = None
+    if statistics is not None:
+        rows, is_gram = arrays["statistics"], statistics["type"] == "gram"
+        plausibility.check_statistics(rows, is_gram=is_gram)
+        kept = RotatedRows(rows if is_gram else None, None if is_gram else rows, statistics["n"])
+    return {
+        "prior": content["prior"],
+        "model_error": content["model_error"],
+        "statistics": kept,
+        "center": arrays["center"],
+        "scale": arrays["scale"],
+        "n_rows": content["n_rows"],
+        "names": content["names"],
+        "correlation": arrays.get("correlation"),
+        "effective": None if effective is None else Effective(*effective),
+    }
+
+
+def read_presentation(content: dict[str, Any], n_factors: int) -> Presentation:
+    """Names and signs of so many factors, and the wording of columns, from checked values."""
+    shown: Presentation = content["presentation"]
+    try:
+        shown.check(n_factors)
+    except InputError as error:
+        raise FileError(f"is damaged: {str(error).removesuffix('.')}") from None
+    return shown
+
+
+def read_fit_info(known: dict[str, Any] | None, trace: Array | None) -> FitInfo | None:
     """How a fit went, from checked values."""
     if known is None:
         return None
     search = SearchPath(SearchEntry(**entry) for entry in known["search"])
+    errors = ModelErrorPath(ModelErrorEntry(**entry) for entry in known["model_errors"])
     values = {name: value for name, value in known.items() if name != "n_trace"}
-    return FitInfo(**values | {"trace": trace, "search": search})
+    return FitInfo(**values | {"trace": trace, "search": search, "model_errors": errors})

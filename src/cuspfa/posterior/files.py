@@ -7,48 +7,13 @@ from typing import Any
 from cuspfa._typing import Array
 from cuspfa.io import posterior_format
 from cuspfa.io.posterior_format import AnyPath
-from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.sampled import SampledPosterior
 from cuspfa.posterior.variational import VariationalPosterior
 
-KINDS: dict[str, Any] = {one.kind: one for one in (VariationalPosterior, SampledPosterior)}
+POSTERIOR_CLASSES: dict[str, Any] = {
+    one.kind: one for one in (VariationalPosterior, SampledPosterior)
+}
 """Classes of posteriors, by what a file says of its kind."""
-
-
-def load(path: AnyPath) -> Posterior:
-    """Read a posterior that `Posterior.save` wrote.
-
-    Nothing in the file is run, and nothing but this one file is read or written, whoever made it.
-
-    Parameters
-    ----------
-    path : str or os.PathLike
-        The file.
-
-    Returns
-    -------
-    Posterior
-        Its draws are those of the posterior that was saved, seed by seed.
-
-    Raises
-    ------
-    FileError
-        The file is of another kind, damaged, cut off, changed, or written by a newer cuspfa.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from cuspfa import CuspFactorAnalysis, datasets, load
-    >>> X = datasets.simulate(100, 8, 2, random_state=0).X
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "personality.cuspfa"
-    ...     CuspFactorAnalysis().fit(X).posterior_.save(path)
-    ...     load(path)
-    <VariationalPosterior of 2 factors, 100 rows, 8 columns>
-    """
-    posterior: Posterior = posterior_format.load(path, KINDS)
-    return posterior
 
 
 def load_scores(path: AnyPath) -> Array | None:
@@ -83,4 +48,4 @@ def load_scores(path: AnyPath) -> Array | None:
     ...     load_scores(path).shape
     (100, 2)
     """
-    return posterior_format.load_scores(path, KINDS)
+    return posterior_format.read_scores(path, POSTERIOR_CLASSES)

@@ -1,11 +1,11 @@
-"""How a fit went: what was tried, and how it ended."""
+"""The course of a fit: the numbers of factors that were tried, and how it ended."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from cuspfa._typing import Array
-from cuspfa._utils.tables import Columns, Table
+from cuspfa._utils.tables import Columns, TabularResult
 
 
 class SearchEntry(NamedTuple):
@@ -13,7 +13,7 @@ class SearchEntry(NamedTuple):
 
     n_factors: int
     lower_bound: float
-    """The highest bound reached with so many factors."""
+    """The highest bound reached with this number of factors."""
     evidence: float
     """Estimate of log p(y, K) where it was made, else NaN."""
     evidence_error: float
@@ -28,7 +28,7 @@ class SearchEntry(NamedTuple):
     status: str
 
 
-class SearchPath(Table, list[SearchEntry]):
+class SearchPath(TabularResult, list[SearchEntry]):
     """The numbers of factors that were tried, with what was found for each: a list of entries.
 
     Examples
@@ -46,6 +46,27 @@ class SearchPath(Table, list[SearchEntry]):
         return {name: [getattr(one, name) for one in self] for name in SearchEntry._fields}
 
 
+class ModelErrorEntry(NamedTuple):
+    """What was found for one number of factors with one size of the model error."""
+
+    model_error: float
+    """ε, a population RMSEA."""
+    n_factors: int
+    log_posterior: float
+    """Log p(y, K | ε), with the prior of ε where that was learned."""
+    error: float
+    """Its standard error."""
+    chosen: bool
+    """Are these the number of factors and the error of the fit?"""
+
+
+class ModelErrorPath(TabularResult, list[ModelErrorEntry]):
+    """Numbers of factors and sizes of the model error with what was found for each pair."""
+
+    def _columns(self) -> Columns:
+        return {name: [getattr(one, name) for one in self] for name in ModelErrorEntry._fields}
+
+
 class FitInfo(NamedTuple):
     """The run that was kept, and the whole curve by number of factors."""
 
@@ -59,3 +80,5 @@ class FitInfo(NamedTuple):
     """(n_iter,) the bound after each iteration."""
     search: SearchPath
     """By number of factors."""
+    model_errors: ModelErrorPath = ModelErrorPath()
+    """All pairs within 3 nats of the best, where the model error was learned."""

@@ -8,7 +8,9 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal, NamedTuple
 
-from cuspfa._utils.fit_warning import EngineSettings, FitWarning
+from cuspfa._utils.fit_warning import FitWarning
+from cuspfa._utils.spelling import EngineSettings
+from cuspfa.data.provenance import DataProvenance
 from cuspfa.model.prior import CuspPrior
 from cuspfa.rotation.gpa import Rotation
 
@@ -24,63 +26,15 @@ class FitSettings:
     prior: CuspPrior | None = None
     """None for the default of the engine."""
     standardize: bool = True
+    model_error: float | Literal["auto"] = 0.0
     rotation: Rotation | None = None
     random_state: int | Literal["generator"] | None = None
     """"generator" stands for a generator, whose state is not kept."""
 
 
 @dataclass(frozen=True)
-class ReadOptions:
-    """Options of reading a table, as they were given."""
-
-    columns: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    id_column: str | None = None
-    missing: tuple[str, ...] = ()
-    header: bool | None = None
-    decimal: str | None = None
-    memory_limit: str | None = None
-
-
-@dataclass(frozen=True)
-class DroppedColumn:
-    """A column that was read and not analysed."""
-
-    name: str
-    reason: str
-
-
-@dataclass(frozen=True)
-class DataProvenance:
-    """What was read, and what was dropped of it."""
-
-    source: str
-    """The path, or what stands for it in messages."""
-    form: Literal["file", "example", "stream"]
-    """A file or folder, a data set of the package, or standard input."""
-    kind: str
-    """How the file was read, such as "CSV, comma"."""
-    n_rows: int
-    n_columns: int
-    n_missing: int | None
-    """None where it was not counted before the fit."""
-    by_blocks: bool = False
-    """Was the file too large to be read as a whole?"""
-    names: tuple[str, ...] = ()
-    """Columns that are analysed."""
-    options: ReadOptions = ReadOptions()
-    notes: tuple[str, ...] = ()
-    """What the reader had to assume."""
-    dropped: tuple[DroppedColumn, ...] = ()
-    excluded: tuple[str, ...] = ()
-    """Columns that were left out on request."""
-    n_empty_rows: int = 0
-    """Rows without any value, which were dropped before the fit."""
-
-
-@dataclass(frozen=True)
 class Provenance:
-    """What a reader needs to know, and to do, to come to the same fit."""
+    """Everything that is needed to repeat a fit, apart from the data."""
 
     settings: FitSettings
     data: DataProvenance | None
@@ -93,12 +47,12 @@ class Provenance:
 
 
 def with_warnings(provenance: Provenance, warnings: tuple[FitWarning, ...]) -> Provenance:
-    """The same with these warnings too."""
+    """The provenance with these warnings added."""
     return replace(provenance, warnings=provenance.warnings + warnings)
 
 
 class Origin(NamedTuple):
-    """What a caller of the model knows of the data, besides their values."""
+    """What a caller of the model knows of the data in addition to their values."""
 
     data: DataProvenance | None = None
     command: str = ""

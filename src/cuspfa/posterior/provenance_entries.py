@@ -2,316 +2,145 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from cuspfa._utils.fit_warning import (
-    AtLedermannBound,
-    BoundDecreased,
-    ChainsNotConverged,
-    Column,
-    ColumnLimitReached,
-    EmptyFactors,
-    EmptyRows,
-    EngineSettings,
-    EvidenceRising,
-    FactorLimitReached,
-    FitWarning,
-    InactiveFactors,
-    IterationLimit,
-    NearConstant,
-    NeverCoObserved,
-    OutOfTime,
-    PossibleMissingCode,
-    ReadingNote,
-    SamplerOutOfTime,
-    SingleValueRows,
-    TooFewDraws,
-)
-from cuspfa.io.schema import (
-    Kind,
-    count,
-    fields,
-    flag,
-    list_of,
-    number,
-    number_out,
-    optional,
-    text,
-    word,
-    wrong,
-)
+from cuspfa._utils.fit_warning import FitWarning, PossibleMissingCode
+from cuspfa._utils.spelling import EngineSettings
+from cuspfa.data.tables.notes import DroppedColumn, Note
+from cuspfa.io import records, schema
+from cuspfa.io.records import PLAIN, Codec
 from cuspfa.model.prior import CuspPrior
-from cuspfa.posterior.provenance import (
-    DataProvenance,
-    DroppedColumn,
-    FitSettings,
-    Provenance,
-    ReadOptions,
-)
+from cuspfa.posterior.model_entries import PRIOR, ROTATION, as_model_error
+from cuspfa.posterior.provenance import FitSettings, Provenance
 from cuspfa.rotation.gpa import Rotation
 
 
-@dataclass(frozen=True)
-class Parts:
-    """How priors and rotations are written and read, which a fit has besides its provenance."""
-
-    prior_out: Callable[[CuspPrior], dict[str, Any]]
-    prior: Kind
-    rotation_out: Callable[[Rotation | None], dict[str, Any] | None]
-    rotation: Kind
+def _unchanged(value: Any) -> Any:
+    return value
 
 
-# --- kinds ---
-
-
-def _tuple_of(each: Kind) -> Kind:
-    checked = list_of(each)
-    return lambda name, value: tuple(checked(name, value))
+# --- warnings ---
 
 
 def _nothing(name: str, value: Any) -> None:
     """No cell of the data is in a file."""
     if value is not None:
-        raise wrong(name, value)
+        raise schema.wrong(name, value)
+
+
+_NOTE_CODECS: dict[type, Codec] = {one: records.record_codec(one) for one in (Note, DroppedColumn)}
+_KINDS = {kind.code: kind for kind in FitWarning.__subclasses__() if kind.kept}
+_WARNINGS = {
+    code: records.field_codecs(kind, {**PLAIN, **_NOTE_CODECS}) for code, kind in _KINDS.items()
+}
+_WARNINGS[PossibleMissingCode.code]["value"] = Codec(_unchanged, _nothing)
+
+
+def _warning_out(warning: FitWarning) -> dict[str, Any]:
+    return {"code": warning.code, **records.fields_out(warning, _WARNINGS[warning.code])}
+
+
+def _warning_in(name: str, value: Any) -> FitWarning:
+    code = value.get("code") if isinstance(value, dict) else None
+    if not isinstance(code, str) or code not in _WARNINGS:
+        raise schema.wrong(name, code)
+    expected = {"code": schema.as_text, **records.checks(_WARNINGS[code])}
+    found = schema.fields(name, value, expected)
+    del found["code"]
+    return _KINDS[code](**found)
+
+
+# --- engines ---
+
+
+_ENGINE_SETTINGS: dict[str, dict[str, Any]] = {
+    "variational": {
+        "tol": float,
+        "max_iter": int,
+        "init": Literal["spectral", "random"],
+        "criterion": Literal["evidence", "collapsed", "bound"],
+        "n_init": int,
+        "max_factors": int,
+        "max_time": float,
+        "mean": Literal["flat", "plug-in"],
+    },
+    "gibbs": {
+        "n_draws": int,
+        "n_chains": int,
+        "burn_in": int,
+        "thin": int,
+        "adaptive": bool,
+        "start_adapt": int,
+        "adapt_rate": tuple[float, float],
+        "max_columns": int,
+        "scale_rotation_every": int,
+        "init": Literal["variational", "random"],
+        "mean": Literal["flat", "plug-in"],
+        "max_time": float,
+    },
+}
+"""Settings of engines and their types; the defaults are not written."""
+_ENGINE_CODECS: dict[str, records.Codecs] = {
+    engine: {name: records.codec_of(hint, PLAIN) for name, hint in settings.items()}
+    for engine, settings in _ENGINE_SETTINGS.items()
+}
+
+
+def _engine_out(engine: EngineSettings) -> dict[str, Any]:
+    codecs = _ENGINE_CODECS[engine.name]
+    values = {name: codecs[name].out(value) for name, value in engine.values.items()}
+    return {"name": engine.name, "values": values}
+
+
+def _engine_in(name: str, value: Any) -> EngineSettings:
+    found = schema.fields(
+        name, value, {"name": schema.word(*_ENGINE_CODECS), "values": _settings_in}
+    )
+    known, values = _ENGINE_CODECS[found["name"]], found["values"]
+    unknown = values.keys() - known.keys()
+    if unknown:
+        raise schema.wrong(name, min(unknown))
+    expected = {setting: known[setting].check for setting in values}
+    return EngineSettings(found["name"], schema.fields(name, values, expected))
+
+
+def _settings_in(name: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise schema.wrong(name, value)
+    return value
+
+
+# --- the whole ---
 
 
 def _seed(name: str, value: Any) -> Any:
     """A whole number of any size, null, or a generator."""
     if value is None or value == "generator" or (type(value) is int and value >= 0):
         return value
-    raise wrong(name, value)
+    raise schema.wrong(name, value)
 
 
 def _n_factors(name: str, value: Any) -> Any:
-    return value if value == "auto" else count(name, value)
+    return value if value == "auto" else schema.as_count(name, value)
 
 
-def _column(name: str, value: Any) -> Column:
-    return Column(**fields(name, value, {"index": count, "name": optional(text)}))
+def _model_error(name: str, value: Any) -> Any:
+    return value if value == "auto" else as_model_error(name, value)
 
 
-def _two_numbers(name: str, value: Any) -> tuple[float, ...]:
-    found = list_of(number, 2)(name, value)
-    if len(found) != 2:
-        raise wrong(name, value)
-    return tuple(found)
-
-
-_maybe_number = optional(number)
-_WARNINGS: dict[type[FitWarning], dict[str, Kind]] = {
-    ReadingNote: {"text": text},
-    PossibleMissingCode: {
-        "columns": _tuple_of(text),
-        "count": count,
-        "by_blocks": flag,
-        "value": _nothing,
-    },
-    EmptyRows: {"n_dropped": count, "n_rows": count},
-    NearConstant: {"columns": _tuple_of(_column), "n_differ": count, "n_rows": count},
-    NeverCoObserved: {"n_pairs": count, "first": _column, "second": _column},
-    SingleValueRows: {"n_single": count, "n_rows": count},
-    InactiveFactors: {"n_factors": count, "n_active": count, "spike": _maybe_number},
-    EmptyFactors: {"n_factors": count, "n_empty": count},
-    AtLedermannBound: {"n_factors": count, "n_columns": count},
-    FactorLimitReached: {
-        "limit": count,
-        "default_limit": count,
-        "given": flag,
-        "rise": _maybe_number,
-    },
-    EvidenceRising: {"rise": number},
-    ColumnLimitReached: {"max_columns": count},
-    IterationLimit: {"max_iter": count, "tol": number},
-    OutOfTime: {"max_time": number, "n_factors_given": flag, "rise": _maybe_number},
-    BoundDecreased: {},
-    SamplerOutOfTime: {"max_time": _maybe_number},
-    ChainsNotConverged: {
-        "r_hat": _maybe_number,
-        "quantity": optional(text),
-        "n_draws": count,
-        "thin": count,
-    },
-    TooFewDraws: {"effective_size": number, "quantity": text, "n_draws": count, "thin": count},
+_PARTS: dict[type, Codec] = {
+    **PLAIN,
+    **_NOTE_CODECS,
+    EngineSettings: Codec(_engine_out, _engine_in),
+    CuspPrior: PRIOR,
+    Rotation: ROTATION,
+    FitWarning: Codec(_warning_out, _warning_in),
 }
-"""Fields of warnings. A long fit is announced before it begins, and not kept."""
-_CODES = {kind.code: kind for kind in _WARNINGS}
-_ENGINES: dict[str, dict[str, Kind]] = {
-    "variational": {
-        "tol": number,
-        "max_iter": count,
-        "init": word("spectral", "random"),
-        "criterion": word("evidence", "collapsed", "bound"),
-        "n_init": count,
-        "max_factors": count,
-        "max_time": number,
-        "mean": word("flat", "plug-in"),
-    },
-    "gibbs": {
-        "n_draws": count,
-        "n_chains": count,
-        "burn_in": count,
-        "thin": count,
-        "adaptive": flag,
-        "start_adapt": count,
-        "adapt_rate": _two_numbers,
-        "max_columns": count,
-        "scale_rotation_every": count,
-        "init": word("variational", "random"),
-        "mean": word("flat", "plug-in"),
-        "max_time": number,
-    },
-}
-"""Settings of engines; the defaults are not written."""
-_OPTIONS: dict[str, Kind] = {
-    "columns": _tuple_of(text),
-    "exclude": _tuple_of(text),
-    "id_column": optional(text),
-    "missing": _tuple_of(text),
-    "header": optional(flag),
-    "decimal": optional(text),
-    "memory_limit": optional(text),
-}
-
-
-def _options(name: str, value: Any) -> ReadOptions:
-    return ReadOptions(**fields(name, value, _OPTIONS))
-
-
-def _dropped(name: str, value: Any) -> DroppedColumn:
-    return DroppedColumn(**fields(name, value, {"name": text, "reason": text}))
-
-
-_DATA: dict[str, Kind] = {
-    "source": text,
-    "form": word("file", "example", "stream"),
-    "kind": text,
-    "n_rows": count,
-    "n_columns": count,
-    "n_missing": optional(count),
-    "by_blocks": flag,
-    "names": _tuple_of(text),
-    "options": _options,
-    "notes": _tuple_of(text),
-    "dropped": _tuple_of(_dropped),
-    "excluded": _tuple_of(text),
-    "n_empty_rows": count,
-}
-
-
-# --- as JSON has them ---
-
-
-def provenance_out(provenance: Provenance | None, parts: Parts) -> dict[str, Any] | None:
-    """Where a fit came from, as JSON has it."""
-    if provenance is None:
-        return None
-    settings, data = provenance.settings, provenance.data
-    prior = settings.prior
-    return {
-        "settings": {
-            "engine": _engine_out(settings.engine),
-            "n_factors": settings.n_factors,
-            "prior": None if prior is None else parts.prior_out(prior),
-            "standardize": settings.standardize,
-            "rotation": parts.rotation_out(settings.rotation),
-            "random_state": settings.random_state,
-        },
-        "data": None if data is None else _data_out(data),
-        "command": provenance.command,
-        "warnings": [_warning_out(one) for one in provenance.warnings],
-        "versions": [list(pair) for pair in provenance.versions],
-    }
-
-
-def _engine_out(engine: EngineSettings) -> dict[str, Any]:
-    kinds = _ENGINES[engine.name]
-    values = {name: _setting_out(kinds[name], value) for name, value in engine.values.items()}
-    return {"name": engine.name, "values": values}
-
-
-def _setting_out(kind: Kind, value: Any) -> Any:
-    if kind is _two_numbers:
-        return [number_out(one) for one in value]
-    return number_out(value) if kind is number else value
-
-
-def _warning_out(warning: FitWarning) -> dict[str, Any]:
-    known = warning.to_dict().items()
-    return {name: number_out(one) if type(one) is float else one for name, one in known}
-
-
-def _data_out(data: DataProvenance) -> dict[str, Any]:
-    options = {name: _plain(getattr(data.options, name)) for name in _OPTIONS}
-    dropped = [{"name": one.name, "reason": one.reason} for one in data.dropped]
-    found = {name: _plain(getattr(data, name)) for name in _DATA}
-    return {**found, "options": options, "dropped": dropped}
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
-
-
-# --- as they are read ---
-
-
-def provenance_kind(parts: Parts) -> Kind:
-    """Where a fit came from, checked."""
-    settings_kinds: dict[str, Kind] = {
-        "engine": _engine,
-        "n_factors": _n_factors,
-        "prior": optional(parts.prior),
-        "standardize": flag,
-        "rotation": optional(parts.rotation),
-        "random_state": _seed,
-    }
-
-    def settings(name: str, value: Any) -> FitSettings:
-        return FitSettings(**fields(name, value, settings_kinds))
-
-    kinds: dict[str, Kind] = {
-        "settings": settings,
-        "data": optional(_data),
-        "command": text,
-        "warnings": _tuple_of(_warning),
-        "versions": _tuple_of(_pair),
-    }
-    return lambda name, value: Provenance(**fields(name, value, kinds))
-
-
-def _engine(name: str, value: Any) -> EngineSettings:
-    found = fields(name, value, {"name": word(*_ENGINES), "values": _settings})
-    known, values = _ENGINES[found["name"]], found["values"]
-    unknown = values.keys() - known.keys()
-    if unknown:
-        raise wrong(name, min(unknown))
-    kinds = {setting: known[setting] for setting in values}
-    return EngineSettings(found["name"], fields(name, values, kinds))
-
-
-def _settings(name: str, value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise wrong(name, value)
-    return value
-
-
-def _data(name: str, value: Any) -> DataProvenance:
-    return DataProvenance(**fields(name, value, _DATA))
-
-
-def _warning(name: str, value: Any) -> FitWarning:
-    code = value.get("code") if isinstance(value, dict) else None
-    if not isinstance(code, str) or code not in _CODES:
-        raise wrong(name, code)
-    kind = _CODES[code]
-    found = fields(name, value, {"code": text, **_WARNINGS[kind]})
-    del found["code"]
-    return kind(**found)
-
-
-def _pair(name: str, value: Any) -> tuple[str, str]:
-    found = list_of(text, 2)(name, value)
-    if len(found) != 2:
-        raise wrong(name, value)
-    return found[0], found[1]
+_FIT_SETTINGS = records.record_codec(
+    FitSettings,
+    _PARTS,
+    n_factors=Codec(_unchanged, _n_factors),
+    model_error=Codec(_unchanged, _model_error),
+    random_state=Codec(_unchanged, _seed),
+)
+PROVENANCE = records.record_codec(Provenance, {**_PARTS, FitSettings: _FIT_SETTINGS})

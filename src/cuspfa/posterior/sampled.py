@@ -9,29 +9,24 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from cuspfa._typing import Array, BoolArray, RandomState
-from cuspfa._utils.arguments import generator, must_be, whole
+from cuspfa._utils.arguments import generator, true_or_false, whole
 from cuspfa._utils.tables import Columns, data_frame, html_table
 from cuspfa._utils.threads import one_blas_thread
-from cuspfa.diagnostics.mcmc import effective_size, r_hat
+from cuspfa._utils.wording import counted
+from cuspfa.diagnostics.mcmc import convergence
 from cuspfa.errors import FileError
-from cuspfa.inference.kernels import Statistics
-from cuspfa.missing.saturated import Effective
-from cuspfa.model.prior import CuspPrior
-from cuspfa.posterior import sampled_entries
-from cuspfa.posterior.base import Posterior, correlation_of
+from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.draws import N_DRAWS, Draws
-from cuspfa.posterior.fit_info import FitInfo
-from cuspfa.posterior.provenance import Provenance
-from cuspfa.rotation.gpa import Rotation
+from cuspfa.posterior.sampled_entries import SampledEntries
 
-WATCHED = 20
+MONITORED_COLUMNS = 20
 """Columns whose covariances are looked at to see whether chains have converged."""
-DIRECT = 500
+WIDEST_DIRECT = 500
 """Columns up to which E[ΛΛᵀ] is made to find its leading directions."""
 
 
 class Diagnostics(NamedTuple):
-    """Of quantities that no rotation of the factors changes."""
+    """R-hat and effective sizes of quantities that no rotation of the factors changes."""
 
     names: list[str]
     r_hat: Array
@@ -63,7 +58,7 @@ class Diagnostics(NamedTuple):
         return float(np.nanmin(self.effective_size)) if known else float("nan")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class SampledPosterior(Posterior):
     """Draws that a sampler kept, chain after chain, in the user's units.
 
@@ -99,7 +94,7 @@ class SampledPosterior(Posterior):
     correlation : ndarray (p, p) or None
         Of incomplete data, estimated without a factor model; None where that would take long.
     effective : Effective or None
-        Complete rows that would tell as much of the correlations.
+        Complete rows with as much information on the correlations.
     rotation : Rotation or None
         Axes that loadings are shown on; None for principal ones.
     provenance : Provenance or None
@@ -109,51 +104,37 @@ class SampledPosterior(Posterior):
     """
 
     kind: ClassVar = "gibbs"
-    layout: ClassVar = sampled_entries.LAYOUT
+    layout: ClassVar = SampledEntries()
 
     loadings_draws: Array
     noise_variance_draws: Array
     active_draws: BoolArray
     log_likelihood: Array
     spike: float
-    prior: CuspPrior
-    statistics: Statistics | None
-    center: Array
-    scale: Array
-    n_rows: int
-    n_chains: int = 1
-    names: list[str] | None = None
     mean_draws: Array | None = None
     counts: Array | None = None
-    correlation: Array | None = None
-    effective: Effective | None = None
-    rotation: Rotation | None = None
-    provenance: Provenance | None = None
-    fit_info: FitInfo | None = None
 
     def __repr__(self) -> str:
         """Short, without its arrays."""
         size, p, _ = self.loadings_draws.shape
         return (
-            f"<SampledPosterior of {self.n_active} factors, {self.n_rows} rows, {p} columns, "
+            f"<SampledPosterior of {counted(self.n_active, 'factor')}, "
+            f"{counted(self.n_rows, 'row')}, {counted(p, 'column')}, "
             f"{size} draws>"
         )
-
-    def to_entries(self, *, statistics: bool) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Plain values and arrays for a file; see `save`."""
-        return sampled_entries.describe(self, statistics)
 
     @classmethod
     def from_entries(cls, content: dict[str, Any], arrays: dict[str, Array]) -> Self:
         """The posterior of a file, from checked entries and arrays of the right shapes."""
-        found = cls(**sampled_entries.values(content, arrays))
+        (fields,) = cls.layout.values(content, arrays)
+        found = cls(**fields)
         if found.n_active != content["n_factors"]:
             raise FileError("is damaged: its draws have another number of factors than it says")
         return found
 
     @cached_property
     def count_probabilities(self) -> Array:
-        """P(K = 0), P(K = 1), ...: how often so many factors were active."""
+        """P(K = 0), P(K = 1), ...: shares of draws by their number of active factors."""
         return count_probabilities(self.active_draws)
 
     @property
@@ -173,9 +154,7 @@ class SampledPosterior(Posterior):
     @property
     def sample_correlation(self) -> Array | None:
         """Of the data, (p, p), if their statistics are kept; of incomplete data `correlation`."""
-        if self.mean_draws is not None:
-            return self.correlation
-        return correlation_of(self.statistics, len(self.scale))
+        return super().sample_correlation if self.mean_draws is None else self.correlation
 
     @property
     def mean(self) -> Array:
@@ -216,7 +195,7 @@ class SampledPosterior(Posterior):
             flat = (self.loadings_draws / sd[:, None]).transpose(1, 0, 2).reshape(p, -1) / np.sqrt(
                 size
             )
-            if p <= DIRECT:
+            if p <= WIDEST_DIRECT:
                 basis = np.eye(p)
             else:  # the leading directions, from those of the last draw
                 active = self.loadings_draws[-1] / sd[:, None]
@@ -247,18 +226,21 @@ class SampledPosterior(Posterior):
         *,
         random_state: RandomState = 0,
         average_over_k: bool = False,
+        population: bool = False,
     ) -> Draws:
         """Draws that were kept: all of them, or some at random.
 
         Parameters
         ----------
         n_draws : int, default=1000
-            How many; a number above those that there are means all of these, chain after chain.
+            Number of draws; if fewer were kept, these are all given, chain after chain.
         random_state : None, int, numpy.random.Generator or RandomState, default=0
             Which ones, where fewer than all are asked for; None gives others each time.
         average_over_k : bool, default=False
             False takes the draws with the most probable number of active factors, True takes draws
             with any number.
+        population : bool, default=False
+            Also draw the population covariance of each draw, with model error: p×p numbers each.
 
         Returns
         -------
@@ -280,8 +262,10 @@ class SampledPosterior(Posterior):
         True
         """
         asked, rng = whole("n_draws", n_draws, 1), generator(random_state)
-        if not isinstance(average_over_k, (bool, np.bool_)):
-            raise must_be("average_over_k", "True or False", average_over_k)
+        true_or_false("average_over_k", average_over_k)
+        if true_or_false("population", population):
+            kept = self.draw(asked, random_state=rng, average_over_k=average_over_k)
+            return self.with_population(kept, rng)
         every = self.draws
         counts = self.active_draws.sum(axis=1)
         chosen = (
@@ -291,9 +275,19 @@ class SampledPosterior(Posterior):
             chosen = np.sort(rng.choice(chosen, asked, replace=False))
         return every if len(chosen) == len(every) else every.some(chosen)
 
-    def _draws_of_chains(self, n_draws: int, random_state: RandomState) -> Draws:
+    def draws_by_chain(self, n_draws: int = N_DRAWS, random_state: RandomState = 0) -> Draws:
         """All draws that were kept: R-hat is of chains as they were."""
         return self.draws
+
+    @property
+    def has_exact_draws(self) -> bool:
+        """The draws are those of the sampler."""
+        return True
+
+    @property
+    def chain_log_likelihood(self) -> Array:
+        """(chains, draws) log-likelihood of the draws, scores integrated out."""
+        return self.log_likelihood.reshape(self.n_chains, -1)
 
     @cached_property
     def diagnostics(self) -> Diagnostics:
@@ -327,7 +321,7 @@ def diagnose(
 ) -> Diagnostics:
     """R-hat and effective sizes of draws, chain after chain; see `SampledPosterior.diagnostics`."""
     p = loadings.shape[1]
-    chosen = np.unique(np.linspace(0, p - 1, min(p, WATCHED)).round().astype(int))
+    chosen = np.unique(np.linspace(0, p - 1, min(p, MONITORED_COLUMNS)).round().astype(int))
     upper = np.triu_indices(len(chosen))
     parts = [
         batch.covariance[:, upper[0], upper[1]]
@@ -338,6 +332,4 @@ def diagnose(
     watched = [f"covariance of {labels[i]} and {labels[j]}" for i, j in pairs]
     values = np.column_stack([*np.vstack(parts).T, log_likelihood, active.sum(axis=1)])
     values = values.reshape(n_chains, -1, values.shape[1])
-    return Diagnostics(
-        [*watched, "log-likelihood", "number of factors"], r_hat(values), effective_size(values)
-    )
+    return Diagnostics([*watched, "log-likelihood", "number of factors"], *convergence(values))

@@ -1,16 +1,20 @@
-"""The optimal q in the user's units, with draws that correct the variances of mean field."""
+"""The variational posterior in the user's units; its draws correct the variances of mean field."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from cuspfa._typing import Array, RandomState
-from cuspfa._utils.arguments import generator, must_be, whole
+from cuspfa._utils.arguments import generator, true_or_false, whole
 from cuspfa._utils.threads import one_blas_thread
-from cuspfa.errors import DataError, InputError
+from cuspfa._utils.wording import counted
+from cuspfa.data.in_memory import RotatedRows
+from cuspfa.errors import InputError
+from cuspfa.inference.compiled_sweeps import sweeps
 from cuspfa.inference.kernels import (
     Statistics,
     begin_at,
@@ -19,47 +23,45 @@ from cuspfa.inference.kernels import (
     flip,
     scale_rotation_move,
     squared_norms,
-    sweep_complete,
 )
 from cuspfa.inference.updates import LoadingsDistribution
 from cuspfa.missing.kernels import RowsInMemory, begin_filled, sweep_filled
-from cuspfa.missing.saturated import Effective, unrestricted
+from cuspfa.missing.saturated import unrestricted
 from cuspfa.model.likelihoods.gaussian import Noise
-from cuspfa.model.prior import CuspPrior
+from cuspfa.model.model_error import ModelError, Sample, nearest_gaussian
 from cuspfa.model.slabs import Slab
-from cuspfa.posterior import variational_entries
-from cuspfa.posterior.base import Posterior, correlation_of
+from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.distributions import Means, ScoreDistribution
-from cuspfa.posterior.draws import N_DRAWS, Draws
-from cuspfa.posterior.fit_info import FitInfo
-from cuspfa.posterior.provenance import Provenance
-from cuspfa.rotation.gpa import Rotation
+from cuspfa.posterior.draws import N_DRAWS, Draws, refused_if_singular
+from cuspfa.posterior.variational_entries import VariationalEntries
 
-CHUNK, IN_CACHE = 1 << 19, 1 << 17
-"""Loadings that move together, 4 MB, and that are drawn from q together, 1 MB."""
-SWEEPS, WORK = 8, 2e10
-"""Sweeps after the scale-rotation move, as many as take no more than so many operations."""
-CHAINS, IN_A_CHAIN = 40, 25
-"""With missing values a sweep goes through all rows, so that chains go on: after their first sweeps
-each further one is a draw, about so many in a chain."""
-TOGETHER = 1 << 22
+LOADINGS_TOGETHER, LOADINGS_IN_CACHE = 1 << 19, 1 << 17
+"""Loadings of draws that are swept together, 4 MB, and of draws from q at a time, 1 MB."""
+MAX_SWEEPS_PER_DRAW, MAX_OPERATIONS = 8, 2e10
+"""Most sweeps of a draw after the scale-rotation move, and most operations of all draws."""
+MIN_CHAINS, DRAWS_PER_CHAIN, DRAWS_PER_ROWS_CHAIN = 40, 5, 25
+"""Chains go on after their first draw: fewest chains, and about so many draws in a chain. With
+missing values a sweep goes through all rows, so that there are more."""
+SWEEPS_BETWEEN_DRAWS = 2
+"""Sweeps from one draw of a chain to the next; with missing values one."""
+SCORES_TOGETHER = 1 << 22
 """Numbers of the scores of chains that move together: 32 MB."""
 
 
-def _chunks(shape: tuple[int, ...], numbers: int = CHUNK) -> list[slice]:
-    """Of draws (size, p, K), as many at a time as have so many numbers."""
+def _chunks(shape: tuple[int, ...], numbers: int = LOADINGS_TOGETHER) -> list[slice]:
+    """Slices of draws (size, p, K), each with about this many numbers."""
     step = max(1, numbers // max(shape[1] * shape[2], 1))
     return [slice(first, first + step) for first in range(0, shape[0], step)]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class VariationalPosterior(Posterior):
-    """q*(Λ) q*(σ²) of the active factors.
+    """The variational distribution q*(Λ) q*(σ²) of the active factors.
 
-    Factors that the spike takes, at most a few with mean loadings other than zero, enter the
-    variances alone. Holds no row of the data as it was, but see `statistics`. Rows with missing
-    values are kept in `rows` for draws in the process that made the fit; they are not saved,
-    pickled or copied.
+    Inactive factors, of which few have mean loadings other than zero, enter the variances alone.
+    No row of the data is kept as it was; `statistics` may hold them up to a rotation. Rows with
+    missing values are kept in `rows`, for draws in the process that made the fit. They are not
+    saved, pickled or copied.
 
     Attributes
     ----------
@@ -99,7 +101,7 @@ class VariationalPosterior(Posterior):
     correlation : ndarray (p, p) or None
         Of incomplete data, estimated without a factor model, once it was asked for.
     effective : Effective or None
-        Complete rows that would tell as much of the correlations, once these were asked for.
+        Complete rows with as much information on the correlations, once these were asked for.
     rows : RowsInMemory or None
         Incomplete rows, for exact sweeps; None after `cuspfa.load`, pickling or copying.
     provenance : Provenance or None
@@ -107,7 +109,7 @@ class VariationalPosterior(Posterior):
     """
 
     kind: ClassVar = "variational"
-    layout: ClassVar = variational_entries.LAYOUT
+    layout: ClassVar = VariationalEntries()
 
     loadings_distribution: LoadingsDistribution
     noise_distribution: Noise
@@ -116,35 +118,21 @@ class VariationalPosterior(Posterior):
     expected_active: float
     tail_variance: Array
     slab: Slab
-    prior: CuspPrior
-    statistics: Statistics | None
-    center: Array
-    scale: Array
-    n_rows: int
-    names: list[str] | None = None
     weight: float = 1.0
     alternatives: tuple[VariationalPosterior, ...] = ()
-    fit_info: FitInfo | None = None
     means: Means | None = None
-    correlation: Array | None = None
-    effective: Effective | None = None
     rows: RowsInMemory | None = None
-    rotation: Rotation | None = None
-    provenance: Provenance | None = None
 
     def __repr__(self) -> str:
         """Short, without its arrays."""
         p, k = self.loadings_distribution.mean.shape
-        return f"<VariationalPosterior of {k} factors, {self.n_rows} rows, {p} columns>"
-
-    def to_entries(self, *, statistics: bool) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Plain values and arrays for a file; see `save`."""
-        return variational_entries.describe(self, statistics)
+        size = f"{counted(self.n_rows, 'row')}, {counted(p, 'column')}"
+        return f"<VariationalPosterior of {counted(k, 'factor')}, {size}>"
 
     @classmethod
     def from_entries(cls, content: dict[str, Any], arrays: dict[str, Array]) -> Self:
         """The posterior of a file, from checked entries and arrays of the right shapes."""
-        own, *others = variational_entries.values(content, arrays)
+        own, *others = cls.layout.values(content, arrays)
         return cls(**own, alternatives=tuple(cls(**other) for other in others))
 
     @property
@@ -168,7 +156,7 @@ class VariationalPosterior(Posterior):
                     object.__setattr__(self, "correlation", found.correlation)
                     object.__setattr__(self, "effective", found.effective)
             return self.correlation
-        return correlation_of(self.statistics, len(self.scale))
+        return super().sample_correlation
 
     @property
     def mean(self) -> Array:
@@ -217,13 +205,14 @@ class VariationalPosterior(Posterior):
         average_over_k: bool = False,
         mean_field: bool = False,
         sweeps: int | None = None,
+        population: bool = False,
     ) -> Draws:
         """Draw loadings and noise variances given the number of factors.
 
-        Mean field keeps loadings and scores apart, and what they share of uncertainty is lost:
-        intervals made of draws from q are too narrow, often by half. So each draw from q is moved
-        along the scale-rotation directions by their exact distribution, and then goes through a few
-        exact Gibbs sweeps on sufficient statistics, each of which leaves the posterior as it is.
+        Mean field treats loadings and scores as independent, so that intervals of draws from q are
+        too narrow, often by half. Each draw from q is therefore moved along the scale-rotation
+        directions by their exact distribution. It then goes through a few exact Gibbs sweeps on
+        sufficient statistics, which leave the posterior invariant.
 
         Parameters
         ----------
@@ -237,10 +226,12 @@ class VariationalPosterior(Posterior):
         mean_field : bool, default=False
             Draw from q itself, as the paper does.
         sweeps : int or None, default=None
-            Exact sweeps for each draw. None means 8, or as many of them as do not take long; 0
-            the scale-rotation move alone, which costs next to nothing whatever p is. With missing
-            values they are the sweeps that a chain begins with, and about 25 draws come from a
-            chain.
+            Exact sweeps before the first draw of a chain. None means 8, or fewer where these would
+            take long. 0 means the scale-rotation move alone, which is fast for every p. About five
+            draws come from a chain, two sweeps apart; with missing values about 25, one sweep
+            apart.
+        population : bool, default=False
+            Also draw the population covariance of each draw, with model error: p×p numbers each.
 
         Returns
         -------
@@ -255,34 +246,58 @@ class VariationalPosterior(Posterior):
         (50, 8, 8)
         """
         size = whole("n_draws", n_draws, 1)
-        if not isinstance(mean_field, (bool, np.bool_)):
-            raise must_be("mean_field", "True or False", mean_field)
-        if not isinstance(average_over_k, (bool, np.bool_)):
-            raise must_be("average_over_k", "True or False", average_over_k)
+        true_or_false("mean_field", mean_field)
+        true_or_false("average_over_k", average_over_k)
         rng = generator(random_state)
+        if true_or_false("population", population):
+            drawn = self.draw(
+                size,
+                random_state=rng,
+                average_over_k=average_over_k,
+                mean_field=mean_field,
+                sweeps=sweeps,
+            )
+            return self.with_population(drawn, rng)
         if average_over_k and self.alternatives:
             return self._draw_averaged(size, rng, mean_field=mean_field, sweeps=sweeps)
-        number = self._sweeps(size, sweeps)
         p, k = self.loadings_distribution.mean.shape
         mean = None if self.means is None else np.empty((size, p))
         draws = Draws(np.empty((size, p, k)), np.empty((size, p)), mean)
-        try:
-            with one_blas_thread(p * min(p, round(self.score_distribution.n))):
-                if mean_field or number == 0 or k == 0:
-                    rotations = (
-                        None if mean_field or k == 0 else self._draw_scale_rotations(size, rng)
-                    )
-                    self._draw_from_q(draws, rotations, rng)
-                elif self.rows is not None:
-                    self._draw_from_rows(draws, number, rng)
-                else:
-                    self._draw_by_sweeps(draws, number, rng)
-        except np.linalg.LinAlgError as error:  # of a file with numbers that do not go together
-            raise DataError(
-                f"No draws can be made of these numbers ({error}). If they were loaded from a "
-                "file, fit again; mean_field=True may do without what fails."
-            ) from error
+        threads = one_blas_thread(p * min(p, round(self.score_distribution.n)))
+        with refused_if_singular(), threads:
+            number = self._sweeps(size, sweeps)
+            if mean_field or number == 0 or k == 0:
+                rotations = None if mean_field or k == 0 else self._draw_scale_rotations(size, rng)
+                self._draw_from_q(draws, rotations, rng)
+            elif self._swept_rows is not None:
+                self._draw_from_rows(draws, number, rng)
+            else:
+                self._draw_by_sweeps(draws, number, rng)
         return draws
+
+    @cached_property
+    def swept(self) -> Statistics | None:
+        """The data that exact sweeps are made on; None where there are none.
+
+        With model error, Gaussian rows that are nearest to the density of the data at the mean. For
+        fewer effective rows than columns there are none.
+        """
+        statistics, p = self.statistics, len(self.scale)
+        if statistics is None or self.model_error == 0.0:
+            return statistics
+        error = ModelError.of_size(self.model_error, p)
+        if error.effective_rows(statistics.n) < p or len(statistics.rows) < p:
+            return None
+        mean = self.loadings_distribution.mean
+        omega = mean @ mean.T + np.diag(1.0 / self.noise_distribution.precision)
+        sample = Sample(statistics.rows.T @ statistics.rows, statistics.n)
+        near = nearest_gaussian(omega, sample, error)
+        return RotatedRows(near.cross_products, None, near.rows)
+
+    @property
+    def _swept_rows(self) -> RowsInMemory | None:
+        """Incomplete rows that exact sweeps are made on; with model error there are none."""
+        return self.rows if self.model_error == 0.0 else None
 
     def _draw_averaged(self, size: int, rng: np.random.Generator, **settings: Any) -> Draws:
         parts = (self, *self.alternatives)
@@ -305,9 +320,9 @@ class VariationalPosterior(Posterior):
         return Draws(np.concatenate(padded)[order], noise[order], mean)
 
     def _draw_from_q(self, draws: Draws, rotations: Array | None, rng: np.random.Generator) -> None:
-        """Fill draws from q, the loadings turned by matrices (size, K, K)."""
+        """Fill draws from q, the loadings multiplied by matrices (size, K, K)."""
         distribution, scale = self.loadings_distribution, self.scale
-        parts = _chunks(draws.loadings.shape, IN_CACHE)
+        parts = _chunks(draws.loadings.shape, LOADINGS_IN_CACHE)
         normal = np.empty((parts[0].stop, len(scale), distribution.directions))
         for part in parts:
             out = draws.loadings[part]
@@ -326,7 +341,7 @@ class VariationalPosterior(Posterior):
             draws.mean[...] = self.draw_means(Draws(draws.loadings, draws.noise_variance), rng)
 
     def _draw_scale_rotations(self, size: int, rng: np.random.Generator) -> Array:
-        """Draws of the matrix by which loadings are turned and stretched, (size, K, K)."""
+        """Draws of the matrix that rotates and scales loadings, (size, K, K)."""
         p = len(self.scale)
         expected = self.loadings_distribution.weighted_gram(np.ones(p))
         columns = np.broadcast_to(expected, (size, *expected.shape))
@@ -337,39 +352,50 @@ class VariationalPosterior(Posterior):
         moved, _, _ = scale_rotation_move(columns, second, scales, self.slab, n, p, rng)
         return np.asarray(rotation @ np.linalg.inv(moved))
 
-    def _draw_by_sweeps(self, draws: Draws, sweeps: int, rng: np.random.Generator) -> None:
-        """Fill draws by exact sweeps that begin at q; the noise has inactive factors in it."""
-        assert self.statistics is not None
-        for part in _chunks(draws.loadings.shape):
-            size = len(draws.loadings[part])
+    def _draw_by_sweeps(self, draws: Draws, number: int, rng: np.random.Generator) -> None:
+        """Fill draws by exact sweeps of chains that begin at q and go on after their first draw.
+
+        The noise has inactive factors in it.
+        """
+        assert self.swept is not None
+        n_chains = self._chains(len(draws), DRAWS_PER_CHAIN)
+        p, k = draws.loadings.shape[1:]
+        for some in _chunks((n_chains, p, k)):
+            size = len(range(n_chains)[some])
             chains = begin_at(
                 self.loadings_distribution, self.noise_distribution, self.slab, size, rng
             )
-            for _ in range(sweeps):
-                chains = sweep_complete(chains, self.statistics, self.slab, self.prior, rng)
-            np.multiply(flip(chains.loadings), self.scale[:, None], out=draws.loadings[part])
-            np.multiply(chains.noise.T, self.scale**2, out=draws.noise_variance[part])
+            for first in range(some.start, len(draws), n_chains):
+                count = number if first == some.start else min(number, SWEEPS_BETWEEN_DRAWS)
+                chains = sweeps(chains, self.swept, self.slab, self.prior, count, rng)
+                # Neighbours come from different chains, so that any few draws are of the whole.
+                part = slice(first, min(first + size, len(draws)))
+                kept = part.stop - part.start
+                own = flip(chains.loadings)[:kept]
+                np.multiply(own, self.scale[:, None], out=draws.loadings[part])
+                np.multiply(chains.noise.T[:kept], self.scale**2, out=draws.noise_variance[part])
 
     def _draw_from_rows(self, draws: Draws, sweeps: int, rng: np.random.Generator) -> None:
         """Fill draws from chains that begin at q and go on after their first sweeps."""
-        assert self.rows is not None
+        rows = self._swept_rows
+        assert rows is not None
         assert self.means is not None
         assert draws.mean is not None
-        chains = self._chains(len(draws))
-        step = max(1, TOGETHER // max(self.n_rows * self.n_active, 1))
+        chains = self._chains(len(draws), DRAWS_PER_ROWS_CHAIN)
+        step = max(1, SCORES_TOGETHER // max(self.n_rows * self.n_active, 1))
         for first in range(0, chains, step):
             size = min(step, chains - first)
             at = begin_filled(
                 self.loadings_distribution,
                 self.noise_distribution,
                 self.means.location,
-                self.rows,
+                rows,
                 self.slab,
                 size,
                 rng,
             )
             for number in range(sweeps + -(-(len(draws) - first) // chains)):
-                at = sweep_filled(at, self.rows, self.slab, self.prior, rng)
+                at = sweep_filled(at, rows, self.slab, self.prior, rng)
                 if number < sweeps:
                     continue
                 # Neighbours come from different chains, so that any few draws are of the whole.
@@ -382,25 +408,25 @@ class VariationalPosterior(Posterior):
                 draws.mean[part] = self.center + self.scale * at.mean.T[:kept]
 
     @staticmethod
-    def _chains(size: int) -> int:
-        return min(size, max(CHAINS, size // IN_A_CHAIN))
+    def _chains(size: int, draws_per_chain: int) -> int:
+        return min(size, max(MIN_CHAINS, size // draws_per_chain))
 
     def _sweeps(self, size: int, asked: int | None) -> int:
         if asked is not None:
             number = whole("sweeps", asked, 0)
-            if number and self.statistics is None and self.rows is None:
+            if number and self.swept is None and self._swept_rows is None:
                 raise InputError(
                     f"sweeps must be 0 or None for data of this size or kind, of which no "
                     f"statistics are kept. Got {asked} instead."
                 )
             return number
-        if self.rows is not None:
-            chains = self._chains(size)
-            each = chains * self.rows.work * max(self.n_active, 1)
-            room = int(WORK / each) - -(-size // chains)
-            return int(np.clip(room, 0, SWEEPS))
-        if self.statistics is None:
+        if self._swept_rows is not None:
+            chains = self._chains(size, DRAWS_PER_ROWS_CHAIN)
+            each = chains * self._swept_rows.work * max(self.n_active, 1)
+            room = int(MAX_OPERATIONS / each) - -(-size // chains)
+            return int(np.clip(room, 0, MAX_SWEEPS_PER_DRAW))
+        if self.swept is None:
             return 0
         p, k = self.loadings_distribution.mean.shape
         each = 4 * p * min(p, self.score_distribution.n) * k + 100 * p * k + 40 * k**3
-        return int(np.clip(WORK / (size * max(each, 1)), 0, SWEEPS))
+        return int(np.clip(MAX_OPERATIONS / (size * max(each, 1)), 0, MAX_SWEEPS_PER_DRAW))

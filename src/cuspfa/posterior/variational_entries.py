@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from cuspfa._typing import Array
 from cuspfa.errors import FileError, InputError
 from cuspfa.inference.updates import Loadings, LoadingsDistribution
-from cuspfa.io import plausibility
-from cuspfa.io import schema as json_kinds
-from cuspfa.io.posterior_format import Layout
+from cuspfa.io import plausibility, records, schema
+from cuspfa.io.records import PLAIN, Codec
 from cuspfa.missing.updates import RowwiseLoadings
 from cuspfa.model.likelihoods.gaussian import Noise
 from cuspfa.posterior import entries
 from cuspfa.posterior.distributions import Means, ScoreDistribution
+from cuspfa.posterior.model_entries import SLAB
 
 if TYPE_CHECKING:
     from cuspfa.posterior.variational import VariationalPosterior
@@ -24,64 +24,109 @@ if TYPE_CHECKING:
 MAX_ALTERNATIVES = 1000
 """Alternatives that a file may hold."""
 
-_OWN: dict[str, json_kinds.Kind] = {
-    "expected_active": json_kinds.number,
-    "slab": entries.slab_in,
-    "weight": json_kinds.share,
-    "fit_info": entries.fit_info_in,
+_OWN: records.Codecs = {
+    "expected_active": PLAIN[float],
+    "slab": SLAB,
+    "weight": Codec(schema.number_out, schema.as_share),
+    "fit_info": entries.FIT_INFO,
 }
 
 
 def _part(name: str, value: Any) -> dict[str, Any]:
     distributions = {
-        "n_factors": json_kinds.count,
-        "n_directions": json_kinds.count,
-        "log_det": json_kinds.number,
-        "n": json_kinds.positive,
+        "n_factors": schema.as_count,
+        "n_directions": schema.as_count,
+        "log_det": schema.as_number,
+        "n": schema.as_positive,
     }
-    return json_kinds.fields(name, value, {**distributions, **_OWN})
+    return schema.fields(name, value, {**distributions, **records.checks(_OWN)})
 
 
-KINDS: dict[str, json_kinds.Kind] = {
-    **entries.SHARED_KINDS,
-    "missing": json_kinds.optional(entries.missing_in),
-    "parts": json_kinds.list_of(_part, 1 + MAX_ALTERNATIVES),
-}
+class VariationalEntries(entries.PosteriorEntries):
+    """What the file of a `VariationalPosterior` holds: one part for it and for each alternative."""
 
+    kinds: ClassVar = {
+        **entries.SHARED_KINDS,
+        "parts": schema.list_of(_part, 1 + MAX_ALTERNATIVES),
+    }
 
-def check(content: dict[str, Any]) -> None:
-    """Numbers that must go together."""
-    if not content["parts"]:
-        raise FileError("is damaged: it describes no posterior")
+    def describe(
+        self, posterior: VariationalPosterior, *, statistics: bool
+    ) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Plain values and arrays of a posterior, with or without statistics of the data."""
+        for other in posterior.alternatives:
+            _check_shared(posterior, other)
+        counts = None if posterior.means is None else posterior.means.counts
+        about, data = entries.data_out(posterior, counts, statistics=statistics)
+        arrays = {"center": posterior.center, "scale": posterior.scale, **data}
+        parts = []
+        for part, prefix in zip((posterior, *posterior.alternatives), _prefixes(), strict=False):
+            parts.append(_describe_part(part))
+            arrays |= {prefix + name: array for name, array in _part_arrays(part).items()}
+        return entries.shared_out(posterior, **about, parts=parts), arrays
 
+    def check(self, content: dict[str, Any]) -> None:
+        """Raise a FileError without any part."""
+        if not content["parts"]:
+            raise FileError("is damaged: it describes no posterior")
 
-def describe(
-    posterior: VariationalPosterior, statistics: bool
-) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Plain values and arrays."""
-    for other in posterior.alternatives:
-        _check_shared(posterior, other)
-    arrays = {"center": posterior.center, "scale": posterior.scale}
-    missing = posterior.means is not None
-    if posterior.means is not None:
-        arrays["counts"] = posterior.means.counts
-    correlation = posterior.sample_correlation if missing and statistics else None
-    if correlation is not None:
-        arrays["correlation"] = correlation
-    known = None
-    if statistics and posterior.statistics is not None:
-        known, arrays["statistics"] = entries.statistics_out(posterior.statistics)
-    parts = []
-    for part, prefix in zip((posterior, *posterior.alternatives), _prefixes(), strict=False):
-        parts.append(_describe_part(part))
-        arrays |= {prefix + name: array for name, array in _part_arrays(part).items()}
-    known_missing = entries.missing_out(correlation, posterior.effective) if missing else None
-    content = entries.shared_out(posterior, statistics=known, missing=known_missing, parts=parts)
-    return content, arrays
+    def shapes(self, content: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+        """The arrays of a file and their shapes, in their order."""
+        p, missing = content["n_columns"], content["missing"] is not None
+        found = {"center": (p,), "scale": (p,), **entries.data_shapes(content)}
+        for part, prefix in zip(content["parts"], _prefixes(), strict=False):
+            k = part["n_factors"]
+            own: dict[str, tuple[int, ...]] = {
+                **_loadings_shapes(p, k, part["n_directions"], missing),
+                "noise_shape": (p,),
+                "noise_rate": (p,),
+                "scores_inner": (k, k),
+                "scores_covariance": (k, k),
+                "active": (k,),
+                "tail_variance": (p,),
+            }
+            if missing:
+                own["location"] = (p,)
+            if part["fit_info"] is not None:
+                own["trace"] = (part["fit_info"]["n_trace"],)
+            found |= {prefix + name: shape for name, shape in own.items()}
+        if content["scores"]:
+            found["scores"] = (content["n_rows"], content["parts"][0]["n_factors"])
+        return found
+
+    def values(self, content: dict[str, Any], arrays: dict[str, Array]) -> list[dict[str, Any]]:
+        """Fields of the posterior, then those of its alternatives; arrays have their shapes."""
+        for name in self.shapes(content):
+            _check_values(name, arrays[name])
+        shared = entries.shared_fields(content, arrays)
+        first, *others = (
+            _rebuild_part(part, arrays, prefix)
+            for part, prefix in zip(content["parts"], _prefixes(), strict=False)
+        )
+        for part in (first, *others):
+            with np.errstate(all="ignore"):  # what overflows is refused
+                variance = (
+                    part["noise_distribution"].variance
+                    + part["tail_variance"]
+                    + part["loadings_distribution"].row_variance
+                )
+            plausibility.check_units(arrays["scale"], part["loadings_distribution"].mean, variance)
+        rotation = content["rotation"]
+        target = None if rotation is None else rotation.target
+        if target is not None and np.shape(target) != first["loadings_distribution"].mean.shape:
+            raise FileError(
+                f"is damaged: a target of shape {np.shape(target)} is not of its loadings"
+            )
+        own = {
+            "rotation": rotation,
+            "provenance": content["provenance"],
+            "presentation": entries.read_presentation(content, content["parts"][0]["n_factors"]),
+        }
+        return [{**first, **shared, **own}, *({**other, **shared} for other in others)]
 
 
 def _prefixes() -> Iterator[str]:
-    """Before the names of the arrays of each part; the first is the posterior itself."""
+    """Prefixes of the names of the arrays of each part; the first part is the posterior itself."""
     yield ""
     number = 0
     while True:
@@ -118,15 +163,19 @@ def _describe_part(part: VariationalPosterior) -> dict[str, Any]:
     return {
         "n_factors": part.n_active,
         "n_directions": part.loadings_distribution.directions,
-        "log_det": json_kinds.number_out(part.loadings_distribution.log_det),
-        "n": json_kinds.number_out(part.score_distribution.n),
-        **entries.plain_values(part, _OWN),
+        "log_det": schema.number_out(part.loadings_distribution.log_det),
+        "n": schema.number_out(part.score_distribution.n),
+        **records.fields_out(part, _OWN),
     }
 
 
 def _part_arrays(part: VariationalPosterior) -> dict[str, Array]:
+    distribution = part.loadings_distribution
+    names = _loadings_shapes(
+        len(part.scale), part.n_active, distribution.directions, part.means is not None
+    )
     arrays = {
-        **_distribution_arrays(part.loadings_distribution),
+        **{name: getattr(distribution, name.removeprefix("loadings_")) for name in names},
         "noise_shape": part.noise_distribution.shape,
         "noise_rate": part.noise_distribution.rate,
         "scores_inner": part.score_distribution.inner,
@@ -141,69 +190,22 @@ def _part_arrays(part: VariationalPosterior) -> dict[str, Array]:
     return arrays
 
 
-def _distribution_arrays(distribution: LoadingsDistribution) -> dict[str, Array]:
-    if isinstance(distribution, RowwiseLoadings):
+def _loadings_shapes(p: int, k: int, m: int, missing: bool) -> dict[str, tuple[int, ...]]:
+    """Arrays of q(Λ), by row with missing values and else with a common basis of m directions.
+
+    Each is a field of the distribution with `loadings_` before its name.
+    """
+    if missing:
         return {
-            "loadings_mean": distribution.mean,
-            "loadings_covariance": distribution.covariance,
-            "loadings_anchor": distribution.anchor,
+            "loadings_mean": (p, k),
+            "loadings_covariance": (p, k, k),
+            "loadings_anchor": (p, k),
         }
-    if not isinstance(distribution, Loadings):
-        raise InputError(f"Loadings of type {type(distribution).__name__} cannot be saved.")
-    return {
-        "loadings_mean": distribution.mean,
-        "loadings_basis": distribution.basis,
-        "loadings_weights": distribution.weights,
-        "loadings_eigenvalues": distribution.eigenvalues,
-    }
-
-
-def shapes(content: dict[str, Any]) -> dict[str, tuple[int, ...]]:
-    """The arrays of a file, in their order."""
-    p = content["n_columns"]
-    found: dict[str, tuple[int, ...]] = {"center": (p,), "scale": (p,)}
-    missing = content["missing"]
-    if missing is not None:
-        found["counts"] = (p,)
-        if missing["correlation"]:
-            found["correlation"] = (p, p)
-    if content["statistics"] is not None:
-        found["statistics"] = (content["statistics"]["n_rows"], p)
-    for part, prefix in zip(content["parts"], _prefixes(), strict=False):
-        k, m = part["n_factors"], part["n_directions"]
-        own: dict[str, tuple[int, ...]] = {
-            **(_shared_shapes(p, k, m) if missing is None else _own_shapes(p, k)),
-            "noise_shape": (p,),
-            "noise_rate": (p,),
-            "scores_inner": (k, k),
-            "scores_covariance": (k, k),
-            "active": (k,),
-            "tail_variance": (p,),
-        }
-        if missing is not None:
-            own["location"] = (p,)
-        if part["fit_info"] is not None:
-            own["trace"] = (part["fit_info"]["n_trace"],)
-        found |= {prefix + name: shape for name, shape in own.items()}
-    if content["scores"]:
-        found["scores"] = (content["n_rows"], content["parts"][0]["n_factors"])
-    return found
-
-
-def _shared_shapes(p: int, k: int, m: int) -> dict[str, tuple[int, ...]]:
     return {
         "loadings_mean": (p, k),
         "loadings_basis": (k, m),
         "loadings_weights": (p,),
         "loadings_eigenvalues": (m,),
-    }
-
-
-def _own_shapes(p: int, k: int) -> dict[str, tuple[int, ...]]:
-    return {
-        "loadings_mean": (p, k),
-        "loadings_covariance": (p, k, k),
-        "loadings_anchor": (p, k),
     }
 
 
@@ -226,48 +228,13 @@ def _check_values(name: str, array: Array) -> None:
     plausibility.check_size(name, array, positive=kind in POSITIVE)
 
 
-def values(content: dict[str, Any], arrays: dict[str, Array]) -> list[dict[str, Any]]:
-    """The fields of the posterior, then those of its alternatives; shapes are known to be right."""
-    for name in shapes(content):
-        _check_values(name, arrays[name])
-    missing = content["missing"]
-    shared = {
-        "prior": content["prior"],
-        "statistics": entries.statistics_of(content["statistics"], arrays),
-        "center": arrays["center"],
-        "scale": arrays["scale"],
-        "n_rows": content["n_rows"],
-        "names": content["names"],
-        "correlation": arrays["correlation"] if missing and missing["correlation"] else None,
-        "effective": entries.effective_of(missing),
-    }
-    first, *others = (
-        _rebuild_part(part, arrays, prefix)
-        for part, prefix in zip(content["parts"], _prefixes(), strict=False)
-    )
-    for part in (first, *others):
-        with np.errstate(all="ignore"):  # what overflows is refused
-            spread = (
-                part["noise_distribution"].variance
-                + part["tail_variance"]
-                + part["loadings_distribution"].row_variance
-            )
-        plausibility.check_units(arrays["scale"], part["loadings_distribution"].mean, spread)
-    rotation = content["rotation"]
-    target = None if rotation is None else rotation.target
-    if target is not None and np.shape(target) != first["loadings_distribution"].mean.shape:
-        raise FileError(f"is damaged: a target of shape {np.shape(target)} is not of its loadings")
-    own = {"rotation": rotation, "provenance": content["provenance"]}
-    return [{**first, **shared, **own}, *({**other, **shared} for other in others)]
-
-
 def _rebuild_part(part: dict[str, Any], arrays: dict[str, Array], prefix: str) -> dict[str, Any]:
     def of(name: str) -> Array:
         return arrays[prefix + name]
 
     plausibility.check_distribution(prefix, arrays)
     known = part["fit_info"]
-    fit_info = entries.fit_info_of(known, None if known is None else of("trace"))
+    fit_info = entries.read_fit_info(known, None if known is None else of("trace"))
     distribution: LoadingsDistribution
     means = None
     if "counts" in arrays:
@@ -309,6 +276,3 @@ def _check_covariances(prefix: str, distribution: RowwiseLoadings) -> None:
         symmetric = False
     if not symmetric:
         raise FileError(f"has numbers in {prefix}loadings_covariance.npy that cannot be there")
-
-
-LAYOUT = Layout(KINDS, check, shapes)

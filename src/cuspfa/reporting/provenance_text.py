@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 from cuspfa._utils.fit_warning_text import python_text, terminal_text
+from cuspfa._utils.spelling import Spell, as_option
+from cuspfa._utils.wording import counted
+from cuspfa.data.provenance import DataProvenance
 from cuspfa.data.tables.cells import clean
-from cuspfa.posterior.provenance import DataProvenance, FitSettings, Provenance
+from cuspfa.posterior.provenance import FitSettings, Provenance
 
-SHOWN = 20
+LISTED_COLUMNS = 20
 """Dropped columns that are named."""
 
 
 def data_text(data: DataProvenance) -> str:
     """What was read."""
-    size = f"{data.n_rows} rows, {data.n_columns} columns"
+    size = f"{counted(data.n_rows, 'row')}, {counted(data.n_columns, 'column')}"
     if data.n_missing is not None:
         size += f", {data.n_missing} missing values"
         if data.by_blocks and len(data.names) < data.n_columns:
-            size += " in those analysed"  # no others were read
+            size += " in those analysed"  # other columns were not read
     return f"Read {clean(data.source)} ({data.kind}): {size}."
 
 
-def remarks(data: DataProvenance) -> list[str]:
-    """What was assumed or left out."""
-    found = [clean(note) for note in data.notes]
-    found += [f"{clean(one.name)} is left out: {one.reason}." for one in data.dropped[:SHOWN]]
-    if len(data.dropped) > SHOWN:
-        found.append(f"{len(data.dropped) - SHOWN} more columns are left out.")
+def remarks(data: DataProvenance, spell: Spell = as_option) -> list[str]:
+    """What was assumed or left out when the data were read."""
+    found = [clean(note.told(spell)) for note in data.notes]
+    found += [
+        f"{clean(one.name)} is left out: {one.told(spell)}."
+        for one in data.dropped[:LISTED_COLUMNS]
+    ]
+    if len(data.dropped) > LISTED_COLUMNS:
+        found.append(f"{len(data.dropped) - LISTED_COLUMNS} more columns are left out.")
     if data.n_empty_rows:
-        rows = "1 row" if data.n_empty_rows == 1 else f"{data.n_empty_rows} rows"
+        rows = counted(data.n_empty_rows, "row")
         found.append(f"Left out {rows} without any value in the columns analysed.")
     if data.excluded:
         found.append(f"Left out as asked: {', '.join(clean(name) for name in data.excluded)}.")
@@ -42,6 +48,9 @@ def settings_text(settings: FitSettings) -> str:
     values = {
         "number of factors": "found" if settings.n_factors == "auto" else settings.n_factors,
         "standardised columns": "yes" if settings.standardize else "no",
+        "model error": f"{settings.model_error:g}"
+        if settings.model_error != "auto"
+        else "to be learned",
         "rotation": "none (principal axes)" if rotation is None else rotation.method,
         "seed": seed if isinstance(seed, int) else seeds[seed],
         **{name: settings.engine.values[name] for name in sorted(settings.engine.values)},
@@ -50,6 +59,6 @@ def settings_text(settings: FitSettings) -> str:
 
 
 def warning_texts(provenance: Provenance) -> list[str]:
-    """Warnings, with advice in the form in which the fit was made: as options, or in Python."""
+    """Warnings, with advice as options of the program or in Python, as the fit was made."""
     text = terminal_text if provenance.command else python_text
     return [text(one, provenance.settings.engine) for one in provenance.warnings]

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 
 from cuspfa._typing import Array
+from cuspfa._utils.fit_warning import ModelErrorNotLearned
+from cuspfa._utils.wording import counted, p_value
 from cuspfa.diagnostics.fit_measures import (
     FitMeasures,
     Residual,
@@ -19,28 +21,51 @@ from cuspfa.diagnostics.fit_measures import (
 )
 from cuspfa.diagnostics.reliability import determinacy
 from cuspfa.posterior.draws import N_DRAWS, Draws, Interval
-from cuspfa.posterior.fit_info import SearchEntry
-from cuspfa.reporting.labels import short_names, width
+from cuspfa.posterior.error_curve import ModelErrorCurve
+from cuspfa.posterior.fit_info import ModelErrorPath, SearchEntry
+from cuspfa.reporting.headline import (
+    PAGE_WIDTH,
+    TOLERABLE,
+    Count,
+    LargeShare,
+    curve_lines,
+    headline,
+    large_share,
+    strength,
+)
+from cuspfa.reporting.labels import short_names, shortened, width
+from cuspfa.reporting.recipe import NextStep, next_step
 
 if TYPE_CHECKING:
     from cuspfa.posterior.base import Posterior
     from cuspfa.posterior.variational import VariationalPosterior
 
-FORMAT, VERSION = "cuspfa-summary", 1
-MIN_SHARE = 0.03
-"""A factor that explains less of the variance is called small."""
-UNSURE = math.sqrt(0.5)
-"""With a smaller determinacy two sets of scores may both be right and correlate negatively."""
-ODDS = 7
-"""The smallest number of factors within these odds of the best, and two errors, is taken."""
-SHOWN = 12
-"""Factors in the text of a summary; of one more than that all are shown."""
-DEAD = 1e-8
-"""A factor with a smaller share of the variance than this has no loadings worth the name."""
-FEWEST, NUMBERS = 100, 4e6
+SUMMARY_FORMAT, SUMMARY_VERSION = "cuspfa-summary", 1
+LOW_DETERMINACY = math.sqrt(0.5)
+"""Below this determinacy, two valid sets of scores may correlate negatively."""
+EVIDENCE_ODDS = 7
+"""The smallest number of factors within these odds of the best, and two Monte Carlo standard
+errors, is chosen."""
+LISTED_FACTORS = 12
+"""Factors in the text of a summary, if there are at least two more."""
+ITEMS_FROM = 48
+"""Columns before the largest loadings of a factor."""
+DEAD_SHARE = 1e-8
+"""A factor with a smaller share of the variance is empty."""
+FEWEST_SUMMARY_DRAWS, MOST_SUMMARY_LOADINGS = 100, 4e6
 """Draws behind the intervals of a summary: with many loadings fewer, for memory and time."""
-MANY, N_DRAWS_OF_MANY = 40, 200
-"""Of more factors than the first there are at most so many draws, with one exact sweep each."""
+MANY_FACTORS, DRAWS_OF_MANY_FACTORS = 40, 200
+"""Above this number of factors there are at most so many draws, with one exact sweep each."""
+FIT_LINES = (
+    {"srmr": "SRMR {}", "rmsea": "RMSEA {}", "predictive_p": "predictive p {} (0: poor fit)"},
+    {
+        "chi_square_p": "chi² {}",
+        "kmo": "KMO {}",
+        "bartlett_p": "Bartlett p {}",
+        "omega": "omega total {}",
+    },
+)
+"""Measures of fit in each line of a summary."""
 
 
 class FactorLine(NamedTuple):
@@ -55,11 +80,13 @@ class FactorLine(NamedTuple):
     """Correlation of the factor with its scores."""
     strongest: list[tuple[str, float]]
     """Variables of largest loading."""
+    name: str = ""
+    """The name of the factor, if it was given one."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """`print` it, or read its fields."""
+    """The summary of a fit: `print` it, or read its fields."""
 
     headline: str
     n_rows: int
@@ -70,23 +97,54 @@ class Summary:
     """Parallel analysis."""
     partial: int | None
     """Velicer's minimum average partial."""
-    remark: str = ""
+    remark: str
     """Why this number of factors, where another has more weight."""
-    residuals: tuple[Residual, ...] = ()
+    residuals: tuple[Residual, ...]
     """Largest differences of the sample correlations from the model's."""
 
-    columns: tuple[str, ...] = ()
+    columns: tuple[str, ...]
     """Names of all variables."""
+    n_large: int
+    """Factors that explain more than `large_share` of the variance, as they are shown."""
+    large_share: LargeShare
+    """The share above which a factor is called large, and the rule."""
+    model_error: float
+    """ε of the fit."""
+    curve: ModelErrorCurve
+    """The number of factors by tolerated model error."""
+    ridge: ModelErrorPath
+    """Numbers of factors and model errors within 3 nats of the best, where ε was learned."""
+    next_step: NextStep | None
+    """How to fit the factors that remain if the model may be off by RMSEA 0.05."""
+
+    @property
+    def headline_lines(self) -> list[str]:
+        """The headline in lines of at most 80 characters."""
+        return textwrap.wrap(self.headline, PAGE_WIDTH)
+
+    @property
+    def size(self) -> str:
+        """Rows, columns and the number of large factors."""
+        found = strength(len(self.factors), self.n_large, self.large_share)
+        return size_text(self.n_rows, self.n_columns) + (f"; {found}" if found else "")
 
     def __str__(self) -> str:
-        lines = [self.headline]
-        lines += textwrap.wrap(self.remark, 80, subsequent_indent="  ")
-        lines += [f"{self.n_rows} rows, {self.n_columns} columns", ""]
-        lines += _factor_lines(self.factors, self.columns)
+        lines = self.headline_lines
+        lines += textwrap.wrap(self.remark, PAGE_WIDTH, subsequent_indent="  ")
+        lines += textwrap.wrap(self.size, PAGE_WIDTH)
+        parts = lines, self._lines_of_errors(), _lines_of_factors(self.factors, self.columns)
+        texts = (
+            "\n".join(line.rstrip() for line in part) for part in (*parts, self._lines_of_fit())
+        )
+        return "\n\n".join(text for text in texts if text)
+
+    def _lines_of_fit(self) -> list[str]:
+        """Measures of fit, residuals and other rules."""
+        lines = []
         if self.fit is not None:
-            lines += ["", *_fit_lines(self.fit)]
-        if self.residuals:
-            lines.append(_residual_line(self.residuals, self.columns))
+            lines += _fit_lines(self.fit)
+            lines += textwrap.wrap(of_the_model(self.model_error), PAGE_WIDTH)
+        lines += _residual_lines(self.residuals, self.columns)
         others = [
             f"{name} {count}"
             for name, count in (("parallel analysis", self.parallel), ("MAP", self.partial))
@@ -94,80 +152,122 @@ class Summary:
         ]
         if others:
             lines.append(f"number of factors by other rules: {', '.join(others)}")
-        return "\n".join(line.rstrip() for line in lines)
+        return lines
+
+    def _lines_of_errors(self) -> list[str]:
+        """The curve, the ridge and the next step."""
+        lines = curve_lines(self.curve)
+        lines += textwrap.wrap(ridge_text(self.ridge), PAGE_WIDTH)
+        if self.next_step is not None:
+            lines += [next_words(self.curve), f"  {self.next_step.command or self.next_step.model}"]
+        return lines
 
 
-def _factor_lines(factors: list[FactorLine], columns: tuple[str, ...]) -> list[str]:
+def size_text(n_rows: int, n_columns: int) -> str:
+    """Rows and columns of the data."""
+    return f"{counted(n_rows, 'row')}, {counted(n_columns, 'column')}"
+
+
+def next_words(curve: ModelErrorCurve) -> str:
+    """What the next step fits."""
+    point = curve.at(TOLERABLE)
+    noun = "factor" if point.n_factors == 1 else f"{point.n_factors} factors"
+    return f"The {noun} at RMSEA {TOLERABLE}, with loadings to interpret:"
+
+
+def ridge_text(ridge: ModelErrorPath) -> str:
+    """The pairs of K and ε that are nearly as good, by K; empty where ε was not learned."""
+    parts = []
+    for k in sorted({one.n_factors for one in ridge}):
+        sizes = [one.model_error for one in ridge if one.n_factors == k]  # the best first
+        span = f"{min(sizes):g}"
+        if len(sizes) > 1:
+            span = f"{min(sizes):g} to {max(sizes):g}, best {sizes[0]:g}"
+        parts.append(f"{k} ({span})")
+    if not parts:
+        return ""
+    return f"Factors, with model errors, within 3 nats of the best: {', '.join(parts)}."
+
+
+def of_the_model(model_error: float) -> str:
+    """Which covariance the measures of fit are about; empty without model error."""
+    if model_error == 0.0:
+        return ""
+    return (
+        "SRMR, RMSEA, chi² and residuals are those of the factor model alone; predictive p allows "
+        f"for its error of RMSEA {model_error:g}."
+    )
+
+
+def _lines_of_factors(factors: list[FactorLine], columns: tuple[str, ...]) -> list[str]:
     if not factors:
         return []
     lines = ["factor  share %  95 % interval  cum. %  determ.  largest loadings"]
     number, room = (2, 9) if max(map(width, columns), default=0) <= 9 else (1, 25)
+    if any(line.name for line in factors):
+        number, room = 1, min(room, 10)
     names = dict(zip(columns, short_names(columns, room), strict=True))
     total = 0.0
-    shown = factors if len(factors) <= SHOWN + 1 else factors[:SHOWN]
+    shown = factors if len(factors) <= LISTED_FACTORS + 1 else factors[:LISTED_FACTORS]
     for place, line in enumerate(shown, 1):
         total += 100 * line.share
         span = f"{100 * line.lower:.1f} – {100 * line.upper:.1f}"
-        sign = "*" if line.determinacy < UNSURE else " "
+        sign = "*" if line.determinacy < LOW_DETERMINACY else " "
         top = [f"{names.get(name, name)} {value:+.2f}" for name, value in line.strongest[:number]]
+        if line.name:
+            left = PAGE_WIDTH - ITEMS_FROM - 2 - width("".join(top))
+            top.insert(0, f"{shortened(line.name, left)}:")
         lines.append(
             f"{place:6d} {100 * line.share:8.1f} {span:>14} {total:7.1f} {line.determinacy:8.2f}"
-            f"{sign} {', '.join(top)}"
+            f"{sign} {(' ' if line.name else ', ').join(top)}"
         )
     if rest := factors[len(shown) :]:
         together = 100 * sum(line.share for line in rest)
         lines.append(f"   and {len(rest)} more, together {together:.1f} % of the variance")
-    if any(line.determinacy < UNSURE for line in shown):
-        lines.append(f"* below {UNSURE:.2f}: too little is known of a row's score to rely on it")
+    if any(line.determinacy < LOW_DETERMINACY for line in shown):
+        lines.append(f"* below {LOW_DETERMINACY:.2f}: scores of single rows are not reliable")
     return lines
 
 
+def measure_texts(fit: FitMeasures) -> dict[str, str]:
+    """Measures that exist for these data, by their fields, as they are printed."""
+    texts = {
+        "srmr": f"{fit.srmr:.3f}",
+        "rmsea": f"{fit.rmsea:.3f} (90 %: {fit.rmsea_lower:.3f} – {fit.rmsea_upper:.3f})",
+        "chi_square_p": f"{fit.chi_square:.1f}, df {fit.df:.0f}, p {p_value(fit.chi_square_p)}",
+        "predictive_p": f"{fit.predictive_p:.2f}",
+        "kmo": f"{fit.kmo:.2f}",
+        "bartlett_p": p_value(fit.bartlett_p),
+        "omega": f"{fit.omega:.2f}",
+    }
+    return {name: text for name, text in texts.items() if not math.isnan(getattr(fit, name))}
+
+
 def _fit_lines(fit: FitMeasures) -> list[str]:
-    close = f"RMSEA {fit.rmsea:.3f} (90 %: {fit.rmsea_lower:.3f} – {fit.rmsea_upper:.3f})"
-    ratio = f"chi² {fit.chi_square:.1f}, df {fit.df:.0f}, p {_p(fit.chi_square_p)}"
-    check = f"predictive p {fit.predictive_p:.2f} (0 is bad)"
-    lines = [
-        [(fit.srmr, f"SRMR {fit.srmr:.3f}"), (fit.rmsea, close), (fit.predictive_p, check)],
-        [
-            (fit.chi_square_p, ratio),
-            (fit.kmo, f"KMO {fit.kmo:.2f}"),
-            (fit.bartlett_p, f"Bartlett p {_p(fit.bartlett_p)}"),
-            (fit.omega, f"omega total {fit.omega:.2f}"),
-        ],
+    texts = measure_texts(fit)
+    found = [
+        ", ".join(words.format(texts[name]) for name, words in line.items() if name in texts)
+        for line in FIT_LINES
     ]
-    said = [", ".join(word for value, word in line if not math.isnan(value)) for line in lines]
-    return [line for line in said if line]
+    return [line for line in found if line]
 
 
-def _p(value: float) -> str:
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
-
-
-def _residual_line(residuals: tuple[Residual, ...], columns: tuple[str, ...]) -> str:
+def _residual_lines(residuals: tuple[Residual, ...], columns: tuple[str, ...]) -> list[str]:
+    """The pairs with the largest residuals; none is broken between two lines."""
+    if not residuals:
+        return []
     short_ones = max(map(width, columns), default=0) <= 7
     names = dict(zip(columns, short_names(columns, 7 if short_ones else 26), strict=True))
     shown = residuals if short_ones else residuals[:1]
     pairs = [f"{names[one.first]} & {names[one.second]} {one.value:+.2f}" for one in shown]
-    return f"largest residual{'s' * (len(pairs) > 1)}: {', '.join(pairs)}"
-
-
-def headline(n_factors: int, large: int, parallel: int | None, alive: int | None = None) -> str:
-    """The first line of every summary: never the number of factors alone.
-
-    `alive` is how many of a number that was asked for have loadings.
-    """
-    percent = f"{100 * MIN_SHARE:.0f} %"
-    beside = "" if parallel is None else f" (parallel analysis: {parallel})"
-    if n_factors == 0:
-        return f"No factors{beside}"
-    noun = "1 factor" if n_factors == 1 else f"{n_factors} factors"
-    if alive is not None and alive < n_factors:
-        return f"{noun} asked for, {alive or 'none'} with loadings{beside}"
-    if n_factors == 1:
-        what = "which explains more" if large else "which explains less"
-        return f"{noun}, {what} than {percent} of the variance{beside}"
-    which = "all" if large == n_factors else "none" if large == 0 else str(large)
-    return f"{noun}, {which} of which explain more than {percent} each{beside}"
+    lines = [f"largest residual{'s' * (len(pairs) > 1)}: {pairs[0]}"]
+    for pair in pairs[1:]:
+        if width(f"{lines[-1]}, {pair},") <= PAGE_WIDTH:
+            lines[-1] += f", {pair}"
+        else:
+            lines[-1] += ","
+            lines.append(f"  {pair}")
+    return lines
 
 
 def summarise(posterior: Posterior, draws: Draws) -> Summary:
@@ -176,6 +276,7 @@ def summarise(posterior: Posterior, draws: Draws) -> Summary:
     rotated_solution, flat = posterior.rotated_solution, posterior.standardized_loadings
     loadings = rotated_solution.loadings
     share, (lower, upper) = factor_shares(posterior, draws)
+    given = posterior.presentation.factor_names
     noise = 1.0 - np.sum(flat**2, axis=1)
     determined = np.zeros(0)
     if len(share):
@@ -186,7 +287,8 @@ def summarise(posterior: Posterior, draws: Draws) -> Summary:
             float(lower[h]),
             float(upper[h]),
             float(determined[h]),
-            _strongest(loadings[:, h], names),
+            _top_variables(loadings[:, h], names),
+            given[h] if given else "",
         )
         for h in range(len(share))
     ]
@@ -196,12 +298,10 @@ def summarise(posterior: Posterior, draws: Draws) -> Summary:
     if correlation is not None and len(names) > 1:
         fit = fit_measures(posterior, correlation, draws)
         parallel, partial = other_rules(correlation, posterior.correlation_rows)
-    # How many are large should not depend on the axes they are shown on.
-    large = int(np.sum(np.median(draws.explained_variance_ratio, axis=0) > MIN_SHARE))
-    alive = int(np.sum(posterior.explained_variance_ratio > DEAD))
-    line = headline(len(share), large, parallel, alive)
+    rule = large_share(len(names), posterior.n_rows)
+    curve = posterior.model_error_curve
     return Summary(
-        line,
+        headline(count_of(posterior), curve),
         posterior.n_rows,
         len(names),
         factors,
@@ -211,16 +311,43 @@ def summarise(posterior: Posterior, draws: Draws) -> Summary:
         why_not_more(posterior),
         largest_residuals(posterior, names),
         tuple(names),
+        n_large=int(np.sum(share > rule.value)),
+        large_share=rule,
+        model_error=posterior.model_error,
+        curve=curve,
+        ridge=ModelErrorPath() if posterior.fit_info is None else posterior.fit_info.model_errors,
+        next_step=next_step(posterior.provenance, curve.find(0.0), curve.find(TOLERABLE)),
+    )
+
+
+def count_of(posterior: Posterior) -> Count:
+    """The number of factors of a fit, and how it came about."""
+    provenance, fit_info = posterior.provenance, posterior.fit_info
+    to_learn = provenance is not None and provenance.settings.model_error == "auto"
+    pairs = None if fit_info is None else fit_info.model_errors
+    learned = to_learn and (bool(pairs) or posterior.model_error > 0)
+    known = () if provenance is None else provenance.warnings
+    reasons = [one.reason for one in known if isinstance(one, ModelErrorNotLearned)]
+    values = np.linalg.svd(posterior.standardized_loadings, compute_uv=False) ** 2
+    alive = int(np.sum(values > DEAD_SHARE * len(posterior.scale)))
+    return Count(
+        posterior.n_active,
+        given=posterior.number_given or alive < posterior.n_active,
+        alive=alive,
+        model_error=posterior.model_error,
+        learned=learned,
+        not_learned=to_learn and pairs is not None and not learned,
+        reason=next(iter(reasons), None),
     )
 
 
 def summary_draws(posterior: Posterior) -> Draws:
     """The draws behind the intervals of the program and of a report, the same every time."""
     size = max(len(posterior.noise_variance) * posterior.n_active, 1)
-    number = int(np.clip(NUMBERS / size, FEWEST, N_DRAWS))
-    if posterior.n_active <= MANY:
+    number = int(np.clip(MOST_SUMMARY_LOADINGS / size, FEWEST_SUMMARY_DRAWS, N_DRAWS))
+    if posterior.n_active <= MANY_FACTORS:
         return posterior.draw(number, random_state=0)
-    number = min(number, N_DRAWS_OF_MANY)
+    number = min(number, DRAWS_OF_MANY_FACTORS)
     if posterior.kind == "gibbs" or posterior.statistics is None:
         return posterior.draw(number, random_state=0)
     return cast("VariationalPosterior", posterior).draw(number, random_state=0, sweeps=1)
@@ -228,10 +355,7 @@ def summary_draws(posterior: Posterior) -> Draws:
 
 def factor_shares(posterior: Posterior, draws: Draws) -> tuple[Array, Interval]:
     """Shares of the variance by factor on the posterior's axes: medians and 95 % intervals."""
-    if posterior.rotation is None:
-        found = posterior.interval("explained_variance_ratio", draws=draws)
-        return np.median(draws.explained_variance_ratio, axis=0)[: posterior.n_shown(draws)], found
-    drawn = posterior.align(draws=draws).explained_variance_ratio
+    drawn = posterior.share_draws(draws)
     return np.median(drawn, axis=0), Interval(*np.quantile(drawn, [0.025, 0.975], axis=0))
 
 
@@ -241,18 +365,23 @@ def why_not_more(posterior: Posterior) -> str:
     weights = {one.n_factors: one.weight for one in search if one.weight > 0}
     k = posterior.n_active
     best = max(weights, key=lambda number: weights[number], default=k)
-    rule = f"the smallest number within 2 nats (odds of {ODDS} to 1) and two errors of the best"
+    rule = (
+        f"the smallest number within 2 nats (odds of {EVIDENCE_ODDS} to 1) and two Monte Carlo "
+        "standard errors of the best"
+    )
     if tied := [one for one in search if one.tied]:
         own = next(one for one in search if one.n_factors == k)
         others = " or ".join(f"{one.n_factors} ({_evidence(one)})" for one in tied)
+        noun = counted(k, "factor").replace("no f", "No f")
         if math.isnan(own.evidence):
             return (
-                f"The bound is highest for {k} factors ({_evidence(own)}). It differs by less than "
-                f"twice the tolerance from that for {others}."
+                f"The bound is highest for {counted(k, 'factor')} ({_evidence(own)}). It differs "
+                f"by less than twice the tolerance from that for {others}."
             )
         return (
-            f"By its log evidence, {k} ({_evidence(own)}) is {rule}. Other draws might choose "
-            f"{others}: that limit is less than three errors away."
+            f"{noun} (log evidence {_evidence(own)}) {'is' if k == 1 else 'are'} {rule}. Other "
+            f"draws might choose {others}, less than three Monte Carlo standard errors from that "
+            "limit."
         )
     if k in weights and best > k:
         return (
@@ -269,31 +398,47 @@ def _evidence(entry: SearchEntry) -> str:
     return f"{entry.evidence:.1f} ± {entry.evidence_error:.1f}"
 
 
-def _strongest(column: Array, names: list[str], number: int = 4) -> list[tuple[str, float]]:
+def _top_variables(column: Array, names: list[str], number: int = 4) -> list[tuple[str, float]]:
     order = np.argsort(-np.abs(column))[:number]
     return [(names[j], float(column[j])) for j in order]
 
 
 def as_dict(posterior: Posterior, draws: Draws, scores: Any = None) -> dict[str, Any]:
-    """Plain values for JSON. They hold nothing of single rows, unless scores are given."""
+    """Plain values for JSON, without values of single rows unless scores are given."""
     found = summarise(posterior, draws)
     communality = posterior.interval("communality", draws=draws)
     noise = posterior.interval("noise_variance", draws=draws)
     rotated_solution, rotation = posterior.rotated_solution, posterior.rotation
     table = posterior.align(draws=draws).table()
-    large = np.median(draws.explained_variance_ratio, axis=0) > MIN_SHARE
     content: dict[str, Any] = {
-        "format": FORMAT,
-        "version": VERSION,
+        "format": SUMMARY_FORMAT,
+        "version": SUMMARY_VERSION,
         "headline": found.headline,
         "remark": found.remark,
         "n_rows": found.n_rows,
         "columns": posterior.column_names,
+        "labels": [label or None for label in posterior.column_labels],
+        "value_labels": {
+            name: {f"{value:g}": label for value, label in values.items()}
+            for name, values in posterior.value_labels.items()
+        },
         "n_factors": len(found.factors),
-        "n_large_factors": int(np.sum(large)),
-        "large_share": MIN_SHARE,
+        "n_large_factors": found.n_large,
+        "large_share": found.large_share.value,
+        "model_error": found.model_error,
+        "model_error_curve": {
+            "points": [
+                {key: _none_for_nan(value) for key, value in one._asdict().items()}
+                for one in found.curve.points
+            ],
+            "rows": found.curve.rows,
+            "gap": None if found.curve.gap is None else found.curve.gap.value,
+        },
+        "model_error_ridge": [one._asdict() for one in found.ridge],
+        "next_step": None if found.next_step is None else found.next_step._asdict(),
         "factors": [
             {
+                "name": line.name or None,
                 "share": line.share,
                 "interval": [line.lower, line.upper],
                 "determinacy": line.determinacy,
@@ -301,6 +446,7 @@ def as_dict(posterior: Posterior, draws: Draws, scores: Any = None) -> dict[str,
             for line in found.factors
         ],
         "rotation": None if rotation is None else rotation.method,
+        "reversed_factors": list(posterior.presentation.reversed_factors),
         "loadings": rotated_solution.loadings.tolist(),
         "loadings_interval": [table.lower.tolist(), table.upper.tolist()],
         "loadings_false_sign_rate": table.false_sign_rate.tolist(),
@@ -311,7 +457,7 @@ def as_dict(posterior: Posterior, draws: Draws, scores: Any = None) -> dict[str,
         "noise_variance_interval": [noise.lower.tolist(), noise.upper.tolist()],
         "fit": None
         if found.fit is None
-        else {key: _plain(value) for key, value in found.fit._asdict().items()},
+        else {key: _none_for_nan(value) for key, value in found.fit._asdict().items()},
         "largest_residuals": [one._asdict() for one in found.residuals],
         "other_rules": {
             "parallel_analysis": found.parallel,
@@ -323,6 +469,8 @@ def as_dict(posterior: Posterior, draws: Draws, scores: Any = None) -> dict[str,
     return content
 
 
-def _plain(value: float) -> float | None:
-    """None in place of NaN, which JSON does not have."""
-    return None if math.isnan(value) else float(value)
+def _none_for_nan(value: Any) -> Any:
+    """None in place of NaN, which JSON does not have, and a list in place of a tuple."""
+    if isinstance(value, tuple):
+        return list(value)
+    return None if math.isnan(value) else value

@@ -1,8 +1,8 @@
 """Rotation and alignment of factors."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from cuspfa._utils.lazy import attribute
+from cuspfa._utils.lazy import lazy_names, public_names
 
 if TYPE_CHECKING:
     from cuspfa.rotation.aligned import AlignedDraws as AlignedDraws
@@ -15,33 +15,10 @@ if TYPE_CHECKING:
     from cuspfa.rotation.gpa import Rotation as Rotation
     from cuspfa.rotation.gpa import rotate as rotate
 
-__all__ = [
-    "AlignedDraws",
-    "FactorCongruence",
-    "Item",
-    "LoadingTable",
-    "RotatedLoadings",
-    "Rotation",
-    "ScoreTable",
-    "factor_congruence",
-    "rotate",
-]
-_MODULES = {
-    "AlignedDraws": "cuspfa.rotation.aligned",
-    "FactorCongruence": "cuspfa.rotation.congruence",
-    "Item": "cuspfa.rotation.aligned",
-    "LoadingTable": "cuspfa.rotation.aligned",
-    "RotatedLoadings": "cuspfa.rotation.gpa",
-    "Rotation": "cuspfa.rotation.gpa",
-    "ScoreTable": "cuspfa.rotation.aligned",
-    "factor_congruence": "cuspfa.rotation.congruence",
-    "rotate": "cuspfa.rotation.gpa",
+_HOMES = {
+    "cuspfa.rotation.aligned": ("AlignedDraws", "Item", "LoadingTable", "ScoreTable"),
+    "cuspfa.rotation.congruence": ("FactorCongruence", "factor_congruence"),
+    "cuspfa.rotation.gpa": ("RotatedLoadings", "Rotation", "rotate"),
 }
-
-
-def __getattr__(name: str) -> Any:
-    return attribute(__name__, _MODULES, name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__all__ = public_names(_HOMES)
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -1,9 +1,9 @@
-"""Turns of draws to common factors.
+"""Rotations of draws to common factors.
 
-The covariance of a draw does not know the axes, the order and the signs of its factors, and a draw
-may have more or fewer of them than the mean. Each is turned to the factors of a reference. What is
-kept is the turn, K×K for each draw, and not the turned loadings, so that thousands of variables fit
-into memory.
+The covariance of a draw determines neither the axes nor the order nor the signs of its factors, and
+a draw may have more or fewer of them than the mean. Each is rotated to the factors of a reference.
+The matrix of the rotation is kept, K×K for each draw, and not the rotated loadings, so that
+thousands of variables fit into memory.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from cuspfa._typing import Array, BoolArray, Indices
+from cuspfa._utils.linalg import polar_factor
 from cuspfa.posterior.draws import Draws
 from cuspfa.rotation.gpa import RotatedLoadings, Rotation, rotate_stack
 
-CHUNK = 1 << 20
-"""Loadings that are turned together: 8 MB."""
-CLOSE = 3e-4
-"""Draws need not be turned to more digits than they have."""
+ALIGNED_TOGETHER = 1 << 20
+"""Loadings that are rotated together: 8 MB."""
+ALIGNMENT_TOLERANCE = 3e-4
+"""Tolerance of the rotation of a draw, which need not be exact beyond the error of the draw."""
 
 
 class Alignment(NamedTuple):
@@ -37,10 +38,10 @@ class Alignment(NamedTuple):
 def align_draws(
     draws: Draws, reference: RotatedLoadings, rotation: Rotation | None, way: str
 ) -> Alignment:
-    """Turn draws to the factors of a reference.
+    """Rotate draws to the factors of a reference.
 
-    A draw with fewer live columns than the reference has factors is turned to those of them that
-    it comes nearest to. Of one with more, the directions nearest to the reference are taken.
+    A draw with fewer factors than the reference is rotated to those of the reference that are
+    nearest to it. Of a draw with more, the directions nearest to the reference are taken.
     """
     n, p, h = draws.loadings.shape
     k = reference.loadings.shape[1]
@@ -55,13 +56,13 @@ def align_draws(
         return found
     factors = draws.factors
     live = np.count_nonzero(factors, axis=1)
-    step = max(1, CHUNK // max(p * max(h, k), 1))
+    step = max(1, ALIGNED_TOGETHER // max(p * max(h, k), 1))
     for first in range(0, n, step):
         numbers = np.arange(first, min(first + step, n))
-        standard = standardized_loadings(draws.some(numbers)) * factors[numbers, None, :]
+        standard = draws.some(numbers).standardized_loadings * factors[numbers, None, :]
         for some, members in _by_factors(standard, live[numbers], reference):
             chosen = numbers[some]
-            part = _rotation(standard[some], _only(reference, members), rotation, way)
+            part = _align_complete(standard[some], _only(reference, members), rotation, way)
             at = np.ix_(chosen, np.arange(h), members)
             own = factors[chosen][:, :, None]  # columns of the spike are no part of a factor
             found.rotations[at], found.axes[at] = part.rotations * own, part.axes * own
@@ -102,23 +103,25 @@ def _only(reference: RotatedLoadings, members: Indices) -> RotatedLoadings:
     )
 
 
-def _rotation(
+def _align_complete(
     standard: Array, reference: RotatedLoadings, rotation: Rotation | None, way: str
 ) -> Alignment:
-    """Turns (B, H, K) of draws that have all K factors of this reference."""
+    """Rotations (B, H, K) of draws that have all K factors of this reference."""
     pattern, matrix = reference.loadings, reference.matrix
     b, k = len(standard), pattern.shape[1]
     flat = pattern @ matrix.T  # the reference with uncorrelated factors
-    nearest = _procrustes(standard, flat)
+    h = standard.shape[2]
+    cross = np.pad(standard.transpose(0, 2, 1) @ flat, ((0, 0), (0, max(k - h, 0)), (0, 0)))
+    nearest = polar_factor(cross)[:, :h]  # orthogonal Procrustes: (B, H, K), orthonormal columns
     axes = np.broadcast_to(matrix, (b, k, k))
     if way == "rotation":
         there = standard @ nearest
         if rotation is None:
             axes = np.linalg.eigh(there.transpose(0, 2, 1) @ there)[1][:, :, ::-1]
         else:
-            axes = rotate_stack(there, rotation, axes, CLOSE).matrices
+            axes = rotate_stack(there, rotation, axes, ALIGNMENT_TOLERANCE).matrices
     back = np.linalg.inv(axes).transpose(0, 2, 1)
-    cosines = _cosines(standard, nearest @ back, pattern)
+    cosines = _congruences(standard, nearest @ back, pattern)
     order, sign = _matched(cosines)
     rows = np.arange(b)[:, None, None]
     axes = axes[rows, np.arange(k)[:, None], order[:, None, :]] * sign[:, None, :]
@@ -133,15 +136,7 @@ def _rotation(
     )
 
 
-def _procrustes(standard: Array, target: Array) -> Array:
-    """Q (B, H, K) with orthonormal columns that brings a draw nearest to the target."""
-    k, h = target.shape[1], standard.shape[2]
-    cross = np.pad(standard.transpose(0, 2, 1) @ target, ((0, 0), (0, max(k - h, 0)), (0, 0)))
-    u, _, vt = np.linalg.svd(cross, full_matrices=False)
-    return np.asarray((u @ vt)[:, :h])
-
-
-def _cosines(standard: Array, rotations: Array, pattern: Array) -> Array:
+def _congruences(standard: Array, rotations: Array, pattern: Array) -> Array:
     """(B, K, K) congruence of each factor of a draw with each of the reference."""
     inner = standard.transpose(0, 2, 1) @ standard
     length = np.sqrt(np.maximum(np.einsum("bhk,bhg,bgk->bk", rotations, inner, rotations), 1e-300))
@@ -154,7 +149,7 @@ def _lengths(pattern: Array) -> Array:
 
 
 def _matched(cosines: Array) -> tuple[Indices, Array]:
-    """For each factor of the reference, which of the draw's is it, and with which sign."""
+    """For each factor of the reference, the number of the draw's factor and its sign."""
     size = np.abs(cosines)
     b, k = size.shape[:2]
     order = np.broadcast_to(np.arange(k), (b, k)).copy()
@@ -164,9 +159,3 @@ def _matched(cosines: Array) -> tuple[Indices, Array]:
         _, order[one] = linear_sum_assignment(-size[one].T)
     found = np.take_along_axis(cosines, order[:, :, None], 1)[:, np.arange(k), np.arange(k)]
     return order, np.where(found < 0, -1.0, 1.0)
-
-
-def standardized_loadings(draws: Draws) -> Array:
-    """Loadings on the correlation scale of each draw."""
-    variance = np.sum(draws.loadings**2, axis=2) + draws.noise_variance
-    return np.asarray(draws.loadings / np.sqrt(variance)[:, :, None])

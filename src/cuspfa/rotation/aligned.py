@@ -1,4 +1,4 @@
-"""Draws whose factors have the same names throughout, and what can be said of these."""
+"""Draws rotated to common factors: loadings with intervals and sign rates, and scores."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ import numpy as np
 
 from cuspfa._typing import Array, BoolArray, Indices, RandomState
 from cuspfa._utils.arguments import generator, one_of, whole
-from cuspfa._utils.tables import Columns, Table, html_table
+from cuspfa._utils.tables import Columns, TabularResult, html_table
+from cuspfa.data.column_choice import check_columns
 from cuspfa.data.names import check_same_width
-from cuspfa.data.validate import check_columns, check_rows
+from cuspfa.data.validate import check_rows
 from cuspfa.missing.kernels import draw_observed_scores
 from cuspfa.missing.patterns import IncompleteRows
 from cuspfa.posterior.draws import Draws, check_draws
 from cuspfa.posterior.quantiles import sorted_quantiles, tails
-from cuspfa.rotation.align import CHUNK, align_draws, standardized_loadings
+from cuspfa.rotation.align import ALIGNED_TOGETHER, align_draws
 from cuspfa.rotation.axes import on_axes
-from cuspfa.rotation.gpa import Method, RotatedLoadings, Rotation, as_rotation
+from cuspfa.rotation.gpa import RotatedLoadings, Rotation, RotationMethod, as_rotation
 
 if TYPE_CHECKING:
     from cuspfa.posterior.base import Posterior
@@ -36,7 +37,7 @@ class Item(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LoadingTable(Table):
+class LoadingTable(TabularResult):
     """Loadings of aligned draws on the correlation scale.
 
     Attributes
@@ -48,6 +49,8 @@ class LoadingTable(Table):
         seems to have, min{pr(λ ≤ 0), pr(λ ≥ 0)}.
     names : list of str
         The variables.
+    factor_names : tuple of str
+        The factors; empty where they are numbered.
     """
 
     mean: Array
@@ -55,6 +58,7 @@ class LoadingTable(Table):
     upper: Array
     false_sign_rate: Array
     names: list[str]
+    factor_names: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"<LoadingTable of {self.mean.shape[0]} variables, {self.mean.shape[1]} factors>"
@@ -67,21 +71,22 @@ class LoadingTable(Table):
 
     def _columns(self) -> Columns:
         found = _long("variable", self.names, self.mean, self.lower, self.upper)
+        if self.factor_names:
+            found = {**found, "factor": [*self.factor_names] * len(self.names)}
         return {**found, "false_sign_rate": self.false_sign_rate.ravel().tolist()}
 
     def _repr_html_(self) -> str:
         """By variable and factor: the mean, and the interval in brackets."""
         columns: dict[str, list[str]] = {"variable": self.names}
-        for h in range(self.mean.shape[1]):
+        heads = self.factor_names or [f"factor{h}" for h in range(1, self.mean.shape[1] + 1)]
+        for h, head in enumerate(heads):
             sides = zip(self.mean[:, h], self.lower[:, h], self.upper[:, h], strict=True)
-            columns[f"factor{h + 1}"] = [
-                f"{m:.2f} [{low:.2f}, {high:.2f}]" for m, low, high in sides
-            ]
+            columns[head] = [f"{m:.2f} [{low:.2f}, {high:.2f}]" for m, low, high in sides]
         return html_table(columns)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ScoreTable(Table):
+class ScoreTable(TabularResult):
     """Factor scores of aligned draws.
 
     Attributes
@@ -115,18 +120,18 @@ def _long(what: str, labels: Sequence[Any], mean: Array, lower: Array, upper: Ar
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AlignedDraws:
-    """Draws with the turn of each to common factors.
+    """Draws, each with the matrix that rotates it to common factors.
 
     Attributes
     ----------
     draws : Draws
         As they were drawn.
     reference : RotatedLoadings
-        The factors they are turned to.
+        The common factors.
     rotations : ndarray (n_draws, H, K)
-        Aligned loadings are a draw's loadings on the correlation scale times its turn.
+        Aligned loadings are the loadings of a draw on the correlation scale times its matrix.
     axes : ndarray (n_draws, H, K)
-        Aligned scores are a draw's scores times these.
+        Aligned scores are the scores of a draw times its matrix.
     factor_correlations : ndarray (n_draws, K, K)
         Φ of each draw; NaN for factors that a draw does not have.
     present : ndarray of bool (n_draws, K)
@@ -137,6 +142,8 @@ class AlignedDraws:
         Of the variables.
     center : ndarray (p,)
         Means of the variables.
+    factor_names : tuple of str
+        Of the factors; empty where they are numbered.
     """
 
     draws: Draws
@@ -148,6 +155,7 @@ class AlignedDraws:
     congruence: Array
     names: list[str]
     center: Array
+    factor_names: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         n, _, k = self.rotations.shape
@@ -234,7 +242,8 @@ class AlignedDraws:
             above = np.count_nonzero(values >= 0, axis=2)
             found[3, part] = np.minimum(below, above) / values.shape[2]
         mean, lower, upper, rate = found
-        return LoadingTable(mean, lower, upper, rate, [self.names[j] for j in rows])
+        names = [self.names[j] for j in rows]
+        return LoadingTable(mean, lower, upper, rate, names, self.factor_names)
 
     def top_items(self, number: int = 5, prob: float = 0.95) -> list[list[Item]]:
         """The variables of largest absolute mean loading on each factor, with intervals.
@@ -254,10 +263,10 @@ class AlignedDraws:
         return [[table.item(j, h) for j in order[:, h]] for h in range(order.shape[1])]
 
     def scores(self, X: Any, prob: float = 0.95, *, random_state: RandomState = 0) -> ScoreTable:
-        """Factor scores of rows, with intervals that hold all there is of uncertainty.
+        """Factor scores of rows, with intervals that include the uncertainty of the loadings.
 
-        For each draw of loadings and noise the scores are drawn given the row: unlike those of
-        `factor_scores`, these know that the loadings are not known.
+        For each draw of loadings and noise the scores are drawn given the row. `factor_scores` of
+        the model takes loadings and noise as known.
 
         Parameters
         ----------
@@ -279,7 +288,7 @@ class AlignedDraws:
         rows = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, dtype=float)
         n, k, size = len(rows), self.rotations.shape[2], len(self)
         found = np.empty((3, n, k))
-        step = max(1, 4 * CHUNK // max(size * k, 1))
+        step = max(1, 4 * ALIGNED_TOGETHER // max(size * k, 1))
         for first in range(0, n, step):
             some = rows[first : first + step]
             drawn = np.empty((size, len(some), k), dtype=np.float32)
@@ -319,15 +328,15 @@ class AlignedDraws:
         """Aligned loadings (n_draws, some, K) of a few variables at a time."""
         rows = np.arange(len(self.names)) if columns is None else columns
         n, h, k = self.rotations.shape
-        step = max(1, CHUNK // max(n * max(h, k), 1)) if step is None else step
+        step = max(1, ALIGNED_TOGETHER // max(n * max(h, k), 1)) if step is None else step
         for first in range(0, len(rows), step):
             part = slice(first, first + step)
-            yield part, standardized_loadings(self.draws.only(rows[part])) @ self.rotations
+            yield part, self.draws.only(rows[part]).standardized_loadings @ self.rotations
 
 
 def align(
     posterior: Posterior,
-    rotation: Method | Rotation | Literal["own"] | None,
+    rotation: RotationMethod | Rotation | Literal["own"] | None,
     alignment: Literal["rotation", "procrustes"] | None,
     draws: Draws | None,
     n_draws: int,
@@ -346,7 +355,14 @@ def align(
         posterior.rotated_solution if own else on_axes(posterior.standardized_loadings, settings)
     )
     rotated = align_draws(draws, rotated_solution, settings if way == "rotation" else None, way)
-    return AlignedDraws(draws, rotated_solution, *rotated, posterior.column_names, posterior.mean)
+    return AlignedDraws(
+        draws,
+        rotated_solution,
+        *rotated,
+        posterior.column_names,
+        posterior.mean,
+        posterior.presentation.factor_names if own else (),
+    )
 
 
 def _precision(draws: Draws, number: int) -> Array:

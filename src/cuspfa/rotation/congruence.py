@@ -1,4 +1,4 @@
-"""Are the factors of two fits the same? Halves of the data, groups, years."""
+"""Congruence of the factors of two fits, such as those of halves of the data, groups or years."""
 
 from __future__ import annotations
 
@@ -8,39 +8,38 @@ from typing import Any
 import numpy as np
 
 from cuspfa._typing import Array, Indices, RandomState
-from cuspfa._utils.arguments import generator, must_be, whole
-from cuspfa._utils.tables import Columns, Table
-from cuspfa.diagnostics.retention import match_factors
+from cuspfa._utils.arguments import generator, true_or_false, whole
+from cuspfa._utils.tables import Columns, TabularResult
+from cuspfa.diagnostics.retention import ALIKE_CONGRUENCE, EQUAL_CONGRUENCE, match_factors
 from cuspfa.errors import DataError
-from cuspfa.posterior.base import Posterior
+from cuspfa.posterior.base import Posterior, check_posterior
 from cuspfa.posterior.draws import N_DRAWS, Draws
 from cuspfa.posterior.quantiles import tails
 from cuspfa.rotation.align import align_draws
 from cuspfa.rotation.gpa import RotatedLoadings
 
-EQUAL, ALIKE = 0.95, 0.85
-"""Congruence from which on factors are called equal, and alike (Lorenzo-Seva & ten Berge 2006)."""
 PERMUTATIONS = 100
+"""Random orders of the variables that a congruence by chance comes from."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FactorCongruence(Table):
+class FactorCongruence(TabularResult):
     """Pairs of factors of two fits; `print` it, or read its fields.
 
     Attributes
     ----------
     congruence : ndarray (m,)
         Tucker's congruence of the mean loadings of each pair; NaN for a factor of the first fit
-        that the second has no room for.
+        that the second does not have.
     lower, upper : ndarray (m,)
-        Its interval, by draws of both fits. Loadings that are not known well are not alike: for
-        weak factors it lies below the congruence of the means.
+        Its interval, by draws of both fits. Uncertain loadings lower the congruence of draws: for
+        weak factors the interval lies below the congruence of the means.
     chance : ndarray (m,)
-        What the 95th of a hundred random orders of the variables gives: turning alone finds so
-        much of a factor in noise.
+        The 95 % quantile over a hundred random orders of the variables: the congruence that
+        rotation alone finds in noise.
     pairs : ndarray (m, 2)
-        Which factor of the first and which of the second fit, from 0; of a fit that was turned,
-        after the turn.
+        Numbers of the factors of the first and of the second fit, from 0; after the rotation, of a
+        fit that was rotated.
     first, second : ndarray (p, m)
         Mean loadings on the correlation scale, pair by pair.
     names : list of str
@@ -65,7 +64,8 @@ class FactorCongruence(Table):
             if np.isnan(value):
                 lines.append(f"{pair:>8}  no such factor in the second fit")
                 continue
-            word = "equal" if value >= EQUAL else "alike" if value >= ALIKE else "different"
+            word = "alike" if value >= ALIKE_CONGRUENCE else "different"
+            word = "equal" if value >= EQUAL_CONGRUENCE else word
             lines.append(
                 f"{pair:>8}  {value:9.2f}   {low:4.2f} – {high:4.2f}   {luck:11.2f}   {word}"
             )
@@ -128,9 +128,13 @@ def factor_congruence(
     >>> bool(factor_congruence(odd, even, n_draws=100).congruence.min() > 0.95)
     True
     """
-    one, other = _posterior("first", first), _posterior("second", second)
-    if not isinstance(procrustes, (bool, np.bool_)):
-        raise must_be("procrustes", "True or False", procrustes)
+    one, other = (
+        check_posterior(
+            getattr(fit, "posterior_", fit), name, "a fitted CuspFactorAnalysis or a posterior"
+        )
+        for name, fit in (("first", first), ("second", second))
+    )
+    true_or_false("procrustes", procrustes)
     ends, size, rng = tails(prob), whole("n_draws", n_draws, 2), generator(random_state)
     order = _same_variables(one, other)
     mean = other.standardized_loadings[order]
@@ -141,7 +145,7 @@ def factor_congruence(
     drawn[1] = drawn[1].only(order)
     if procrustes:
         reference = one.rotated_solution
-        rotated = _rotated(mean, reference)
+        rotated = _on_axes_of(mean, reference)
         pairs = np.repeat(np.arange(reference.loadings.shape[1])[:, None], 2, axis=1)
         sides = reference.loadings, rotated
         goals = reference, reference._replace(loadings=rotated)
@@ -151,12 +155,12 @@ def factor_congruence(
         match = match_factors(one.rotated_solution.loadings, own.loadings, procrustes=False)
         pairs, sides = match.columns, (match.first, match.second)
         goals = one.rotated_solution, own
-    alike = _cosines(*sides)
+    alike = _paired_congruence(*sides)
     each = [
         _aligned(draws, goal)[:, :, pairs[:, side]]
         for side, (draws, goal) in enumerate(zip(drawn, goals, strict=True))
     ]
-    found = np.abs(_cosines(*each))
+    found = np.abs(_paired_congruence(*each))
     lower, upper = np.full((2, len(pairs)), np.nan)
     known = np.isfinite(alike)
     if known.any():
@@ -167,13 +171,6 @@ def factor_congruence(
     ]
     chance = np.quantile(luck, 0.95, axis=0)[: len(pairs)] if len(pairs) else np.zeros(0)
     return FactorCongruence(alike, lower, upper, chance, pairs, *sides, one.column_names)
-
-
-def _posterior(name: str, value: Any) -> Posterior:
-    found = getattr(value, "posterior_", value)
-    if not isinstance(found, Posterior):
-        raise must_be(name, "a fitted CuspFactorAnalysis or a posterior", type(value).__name__)
-    return found
 
 
 def _same_variables(one: Posterior, other: Posterior) -> Indices:
@@ -196,8 +193,8 @@ def _same_variables(one: Posterior, other: Posterior) -> Indices:
     return np.arange(p)
 
 
-def _rotated(mean: Array, reference: RotatedLoadings) -> Array:
-    """Mean loadings on the axes of a reference; NaN for factors that there are too few for."""
+def _on_axes_of(mean: Array, reference: RotatedLoadings) -> Array:
+    """Mean loadings on the axes of a reference; NaN for factors of it without a match."""
     noise = np.maximum(1.0 - np.sum(mean**2, axis=1), 1e-12)
     single = Draws(mean[None], noise[None])
     found = align_draws(single, reference, None, "procrustes")
@@ -209,11 +206,10 @@ def _aligned(draws: Draws, goal: RotatedLoadings) -> Array:
     """(n_draws, p, K); zeros where a draw has no such factor."""
     there = goal._replace(loadings=np.nan_to_num(goal.loadings))
     found = align_draws(draws, there, None, "procrustes")
-    variance = np.sum(draws.loadings**2, axis=2) + draws.noise_variance
-    return np.asarray((draws.loadings / np.sqrt(variance)[:, :, None]) @ found.rotations)
+    return np.asarray(draws.standardized_loadings @ found.rotations)
 
 
-def _cosines(a: Array, b: Array) -> Array:
+def _paired_congruence(a: Array, b: Array) -> Array:
     """Of columns, along the last axis but one; NaN where there is none."""
     with np.errstate(invalid="ignore", divide="ignore"):
         size = np.sqrt(np.sum(a**2, axis=-2) * np.sum(b**2, axis=-2))
@@ -223,6 +219,6 @@ def _cosines(a: Array, b: Array) -> Array:
 def _by_chance(reference: RotatedLoadings, mean: Array, procrustes: bool) -> Array:
     pattern = reference.loadings
     if procrustes:
-        return np.abs(np.nan_to_num(_cosines(pattern, _rotated(mean, reference))))
+        return np.abs(np.nan_to_num(_paired_congruence(pattern, _on_axes_of(mean, reference))))
     found = match_factors(pattern, mean, procrustes=False).congruence
     return np.asarray(found)

@@ -1,4 +1,4 @@
-"""What makes loadings simple: criteria that a rotation makes small, with their gradients.
+"""Criteria of simple structure, which a rotation minimises, with their gradients.
 
 Each takes a stack (B, p, K) of loadings and gives values (B,) and gradients (B, p, K).
 """
@@ -61,7 +61,7 @@ class Geomin(NamedTuple):
 
 
 class Target(NamedTuple):
-    """The squared distance to wanted loadings, where something is wanted."""
+    """The squared distance to target loadings, where the target has a value."""
 
     wanted: Array
     asked: BoolArray

@@ -1,9 +1,9 @@
 """Rotations of loadings: axes on which each variable loads on few factors.
 
-A factor model does not know its axes: Λη = (ΛT^{-T})(Tᵀη) for every invertible T. A criterion says
-which loadings are simple, and gradient projection (Jennrich 2001, 2002) finds the T that makes
-them so: orthogonal, or with columns of unit length, such that the factors Tᵀη have the
-correlations Φ = TᵀT. Everything works on stacks (B, p, K): random starts, or draws, together.
+A factor model does not determine its axes: Λη = (ΛT^{-T})(Tᵀη) for every invertible T. A criterion
+says which loadings are simple, and gradient projection (Jennrich 2001, 2002) finds the best T:
+orthogonal, or with columns of unit length, such that the factors Tᵀη have the correlations
+Φ = TᵀT. Everything works on stacks (B, p, K): random starts, or draws, together.
 """
 
 from __future__ import annotations
@@ -15,35 +15,35 @@ import numpy as np
 
 from cuspfa._typing import Array, BoolArray
 from cuspfa._utils.arguments import generator, must_be, one_of, positive, whole
+from cuspfa._utils.linalg import polar_factor
 from cuspfa._utils.tables import Columns, data_frame, html_table
 from cuspfa.errors import DataError, InputError
 from cuspfa.rotation.criteria import Criterion, Geomin, Quartic, Target
 
-Method = Literal[
+RotationMethod = Literal[
     "varimax", "quartimax", "equamax", "promax", "oblimin", "quartimin", "geomin", "target"
 ]
-METHODS: tuple[Method, ...] = get_args(Method)
+ROTATION_METHODS: tuple[RotationMethod, ...] = get_args(RotationMethod)
 ORTHOGONAL = ("varimax", "quartimax", "equamax")
-OBLIQUE = ("promax", "oblimin", "quartimin")
-EITHER = ("geomin", "target")
+EITHER_KIND = ("geomin", "target")
 """Oblique unless asked otherwise."""
-KAISER = ("varimax", "promax")
+NORMALIZED_METHODS = ("varimax", "promax")
 """Rows are normalised by default, as in R's own varimax and in psych."""
-TIED = 1e-6
+TIED_PART = 1e-6
 """Loadings that differ by no more than this part of the largest are as large as it."""
-TOLERANCE, MAX_ITER = 1e-7, 2000
+GRADIENT_TOLERANCE, MAX_ROTATION_STEPS = 1e-7, 2000
 """Length of the projected gradient, by that of the loadings' criterion; and steps to get there."""
-SINGULAR = 1e-12
+SMALLEST_EIGENVALUE_RATIO = 1e-12
 """Least part that the smallest eigenvalue of a matrix to be inverted must be of its largest."""
-LARGEST = 1e70
+LARGEST_LOADING = 1e70
 """Fourth powers of larger loadings overflow."""
-HALVINGS = 40
+MAX_HALVINGS = 40
 MOST_STARTS = 1000
 
 
 @dataclass(frozen=True)
 class Rotation:
-    """Which axes loadings are shown on.
+    """The axes that loadings are shown on.
 
     Parameters
     ----------
@@ -66,7 +66,8 @@ class Rotation:
     delta : float, default=0.01
         ε that "geomin" adds to squared loadings.
     n_starts : int, default=10
-        Starts, the first from principal axes and the others at random: criteria have many minima.
+        Starts, the first from principal axes and the others at random: a criterion may have many
+        minima.
     random_state : int, default=0
         Seed of the random starts.
 
@@ -81,7 +82,7 @@ class Rotation:
 'oblimin', 'quartimin', 'geomin', 'target'. Got 'oblimax' instead.
     """
 
-    method: Method = "oblimin"
+    method: RotationMethod = "oblimin"
     oblique: bool | None = None
     normalize: bool | None = None
     target: Any = None
@@ -92,17 +93,17 @@ class Rotation:
     random_state: int = 0
 
     def __post_init__(self) -> None:
-        one_of("rotation", self.method, METHODS)
+        one_of("rotation", self.method, ROTATION_METHODS)
         for name in ("oblique", "normalize"):
             value = getattr(self, name)
             if value is not None and not isinstance(value, (bool, np.bool_)):
                 raise must_be(name, "None, True or False", value)
         kind = self.method not in ORTHOGONAL
-        if self.method not in EITHER and self.oblique not in (None, kind):
+        if self.method not in EITHER_KIND and self.oblique not in (None, kind):
             word = "oblique" if kind else "orthogonal"
             raise must_be("oblique", f"None for {self.method!r}, which is {word}", self.oblique)
         store = object.__setattr__
-        store(self, "gamma", _number("gamma", self.gamma))
+        store(self, "gamma", _finite("gamma", self.gamma))
         if self.gamma > 0 or (self.gamma != 0 and self.method != "oblimin"):
             raise must_be("gamma", "0, or below it for 'oblimin'", self.gamma)
         store(self, "power", positive("power", self.power))
@@ -128,7 +129,7 @@ class Rotation:
     @property
     def normalizes(self) -> bool:
         """Are rows given the same length?"""
-        return self.method in KAISER if self.normalize is None else bool(self.normalize)
+        return self.method in NORMALIZED_METHODS if self.normalize is None else bool(self.normalize)
 
 
 class RotatedLoadings(NamedTuple):
@@ -143,7 +144,7 @@ class RotatedLoadings(NamedTuple):
     value: float
     """The criterion at its end, the lowest of all starts; of promax, that of its varimax."""
     values: Array
-    """(n_starts,) the same by start: where few are equal to the lowest, look twice."""
+    """(n_starts,) the criterion by start. If few are near the lowest, use more starts."""
     converged: bool
 
     def to_frame(self, names: list[str] | None = None) -> Any:
@@ -171,17 +172,17 @@ class RotatedLoadings(NamedTuple):
 
 
 def as_rotation(rotation: Any) -> Rotation | None:
-    """None, the word or the settings, as settings."""
+    """The settings of a rotation that is given as None, a word or settings."""
     if rotation is None or isinstance(rotation, Rotation):
         return rotation
     if not isinstance(rotation, str):
         raise must_be("rotation", "None, a word such as 'oblimin' or a Rotation", rotation)
     if rotation == "target":
         raise InputError("rotation 'target' needs its target: Rotation('target', target=...).")
-    return Rotation(cast(Method, rotation))  # which checks it
+    return Rotation(cast(RotationMethod, rotation))  # which checks it
 
 
-def rotate(loadings: Any, rotation: Method | Rotation = "oblimin") -> RotatedLoadings:
+def rotate(loadings: Any, rotation: RotationMethod | Rotation = "oblimin") -> RotatedLoadings:
     """Rotate loadings to simple structure.
 
     Factors are ordered by the variance they account for, and the largest loading of each is
@@ -225,8 +226,10 @@ def rotate(loadings: Any, rotation: Method | Rotation = "oblimin") -> RotatedLoa
         raise DataError(
             f"loadings must be a finite matrix, of one row or more. Got shape {rows.shape} instead."
         )
-    if np.any(np.abs(rows) > LARGEST):
-        raise DataError(f"loadings must be at most {LARGEST:g}. Divide them by a common number.")
+    if np.any(np.abs(rows) > LARGEST_LOADING):
+        raise DataError(
+            f"loadings must be at most {LARGEST_LOADING:g}. Divide them by a common number."
+        )
     k = rows.shape[1]
     if settings.method == "target" and np.shape(settings.target) != rows.shape:
         raise must_be("target", f"of the shape of the loadings, {rows.shape}", settings.target)
@@ -262,12 +265,12 @@ def signs(loadings: Array) -> Array:
     if not loadings.size:
         return np.ones(loadings.shape[1])
     size = np.abs(loadings)
-    largest = np.argmax(size >= (1 - TIED) * size.max(axis=0), axis=0)
+    largest = np.argmax(size >= (1 - TIED_PART) * size.max(axis=0), axis=0)
     return np.where(loadings[largest, np.arange(loadings.shape[1])] < 0, -1.0, 1.0)
 
 
 class Stack(NamedTuple):
-    """What a descent on many matrices ended at."""
+    """The result of a descent on many matrices."""
 
     matrices: Array
     """(B, K, K) T."""
@@ -276,7 +279,7 @@ class Stack(NamedTuple):
 
 
 def rotate_stack(
-    stack: Array, rotation: Rotation, starts: Array, tolerance: float = TOLERANCE
+    stack: Array, rotation: Rotation, starts: Array, tolerance: float = GRADIENT_TOLERANCE
 ) -> Stack:
     """T for each matrix of a stack (B, p, K), from starts (B, K, K); order and sign as they come.
 
@@ -287,7 +290,7 @@ def rotate_stack(
         length = np.sqrt(np.sum(stack**2, axis=2, keepdims=True))
         stack = stack / np.where(length > 0, length, 1.0)
     criterion = _criterion(rotation, stack)
-    if rotation.method in EITHER:  # these know the scale of the loadings
+    if rotation.method in EITHER_KIND:  # these depend on the scale of the loadings
         return descend(stack, starts, criterion, rotation.is_oblique, tolerance)
     size = np.sqrt(np.mean(np.sum(stack**2, axis=2), axis=1))
     size = np.where(size > 0, size, 1.0)
@@ -307,11 +310,11 @@ def descend(
     b = len(stack)
     axes, values, converged = starts.copy(), np.zeros(b), np.zeros(b, dtype=bool)
     steps, left = np.ones(b), np.arange(b)
-    turned = _rotated(stack, axes, oblique)
+    turned = _on_axes(stack, axes, oblique)
     values, slope = criterion(turned)
     squared_norm = np.maximum(np.sum(stack**2, axis=(1, 2)), 1e-300)
     enough = tolerance * squared_norm
-    for iteration in range(MAX_ITER):
+    for iteration in range(MAX_ROTATION_STEPS):
         uphill = _projected(stack[left], turned, axes[left], slope, oblique)
         size = np.sqrt(np.sum(uphill**2, axis=(1, 2)))
         go = size > enough[left]
@@ -323,10 +326,10 @@ def descend(
         # The first step is short enough to stay in the valley where it begins.
         steps[left] = steps[left] * 2.0 if iteration else 1.0 / np.maximum(size, squared_norm[left])
         trying = np.arange(len(left))  # of those left, which have not found a step yet
-        for _ in range(HALVINGS):
+        for _ in range(MAX_HALVINGS):
             who = left[trying]
             moved = _retracted(axes[who] - steps[who, None, None] * uphill[trying], oblique)
-            there = _rotated(stack[who], moved, oblique)
+            there = _on_axes(stack[who], moved, oblique)
             value, gradient = criterion(there)
             good = value < values[who] - 0.5 * size[trying] ** 2 * steps[who]
             done = trying[good]
@@ -343,7 +346,7 @@ def descend(
     return Stack(axes, values, converged)
 
 
-def _rotated(stack: Array, axes: Array, oblique: bool) -> Array:
+def _on_axes(stack: Array, axes: Array, oblique: bool) -> Array:
     back = np.linalg.inv(axes).transpose(0, 2, 1) if oblique else axes
     return np.asarray(stack @ back)
 
@@ -363,8 +366,7 @@ def _retracted(axes: Array, oblique: bool) -> Array:
     """Back to unit columns, or to the nearest orthogonal matrix."""
     if oblique:
         return np.asarray(axes / np.sqrt(np.sum(axes**2, axis=1, keepdims=True)))
-    u, _, vt = np.linalg.svd(axes)
-    return np.asarray(u @ vt)
+    return polar_factor(axes)
 
 
 def _criterion(rotation: Rotation, stack: Array) -> Criterion:
@@ -407,7 +409,7 @@ def _promax(stack: Array, axes: Array, power: float) -> Array:
 def _regular(matrices: Array) -> BoolArray:
     """Which of these semi-definite matrices can be inverted."""
     values = np.linalg.eigvalsh(matrices)
-    return np.asarray(values[:, 0] > SINGULAR * values[:, -1])
+    return np.asarray(values[:, 0] > SMALLEST_EIGENVALUE_RATIO * values[:, -1])
 
 
 def _ordered(rows: Array, matrix: Array) -> Array:
@@ -436,7 +438,7 @@ def _random_axes(number: int, k: int, rng: np.random.Generator) -> Array:
     return np.asarray(q * np.sign(np.diagonal(r, axis1=1, axis2=2))[:, None, :])
 
 
-def _number(name: str, value: Any) -> float:
+def _finite(name: str, value: Any) -> float:
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.number)):
         raise must_be(name, "a number", value)
     if not np.isfinite(value):

@@ -3,6 +3,7 @@
 import os
 import signal
 import warnings
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ from numpy.testing import assert_allclose
 from cuspfa import CuspFactorAnalysis, Variational, datasets
 from cuspfa.data.out_of_core import dask_, load
 from cuspfa.errors import DataError
+from support import matrix_of
 
 pytest.importorskip("dask.array", reason="an extra")
 pytest.importorskip("dask.distributed", reason="an extra")
@@ -35,7 +37,7 @@ def wide():
 
 def same(model, reference):
     assert model.n_factors_ == reference.n_factors_ == 2
-    close = {"rtol": 1e-8, "atol": 1e-8}
+    close: dict[str, Any] = {"rtol": 1e-8, "atol": 1e-8}
     assert_allclose(model.get_covariance(), reference.get_covariance(), **close)
     assert_allclose(model.mean_, reference.mean_, rtol=1e-10)
     assert model.lower_bound_ == pytest.approx(reference.lower_bound_, rel=1e-8)
@@ -48,9 +50,9 @@ def make(callback=None):
 
 
 @pytest.mark.parametrize("chunks", [(100, 8), (37, 3), (1500, 1), (1, 8)], ids=str)
-@pytest.mark.parametrize("small", [dask_.SMALL_CHUNK, 0], ids=["joined", "tree"])
+@pytest.mark.parametrize("small", [dask_.SMALL_CHUNK_BYTES, 0], ids=["joined", "tree"])
 def test_any_chunks_of_tall_arrays_without_a_cluster(small, chunks, tall, monkeypatch):
-    monkeypatch.setattr(dask_, "SMALL_CHUNK", small)
+    monkeypatch.setattr(dask_, "SMALL_CHUNK_BYTES", small)
     if chunks == (1, 8):
         tall = tall[:60]
     same(make().fit(dask.array.from_array(tall, chunks=chunks)), make().fit(tall))
@@ -73,11 +75,11 @@ def test_wide_arrays_without_a_cluster(wide, monkeypatch):
     same(make().fit(rows), reference)
     view = dask_.DaskRows(rows)
     view.allowed = 16 * wide.size - 1  # no room for a copy: read in every iteration
-    brought = load.load_data(view, scaling="columns", flat_mean=True)
-    assert brought.prepared is not None
+    loaded = load.load_data(view)
+    prepared = load.prepare_loaded(loaded, scaling="columns", flat_mean=True)
     w = np.random.default_rng(0).normal(size=(450, 3))
     y = (wide - wide.mean(axis=0)) / wide.std(axis=0, ddof=1)
-    assert_allclose(brought.prepared.source._matrix.products(w)[0], y.T @ (y @ w), atol=1e-8)
+    assert_allclose(matrix_of(prepared.source).products(w)[0], y.T @ (y @ w), atol=1e-8)
 
 
 def test_holes_and_bad_collections(tall):
@@ -88,7 +90,7 @@ def test_holes_and_bad_collections(tall):
     view = dask_.DaskRows(rows)
     view.allowed = 10_000
     with pytest.raises(DataError, match="X: column 3 has NaN in row 77.*all rows in memory"):
-        load.load_data(view, scaling="columns", flat_mean=True)
+        load.load_data(view)
     broken[77, 3] = np.inf
     with pytest.raises(DataError, match="X: column 3 has infinity in row 77"):
         make().fit(dask.array.from_array(broken, chunks=(50, 8)))
@@ -134,14 +136,16 @@ class Spy:
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 def test_a_cluster_gives_the_same_fits_by_named_tasks(client, tall, wide, monkeypatch):
-    monkeypatch.setattr(dask_, "SMALL_CHUNK", 0)
+    monkeypatch.setattr(dask_, "SMALL_CHUNK_BYTES", 0)
     same(make().fit(dask.array.from_array(tall, chunks=(100, 5))), make().fit(tall))
     rows = dask.array.from_array(wide, chunks=(17, 100))
     same(make().fit(rows), make().fit(wide))
     view = dask_.DaskRows(rows)
-    prepared = load.load_data(view, scaling="columns", flat_mean=True).prepared
-    assert isinstance(prepared.source._matrix, dask_.DistributedColumns)
-    assert len(prepared.source._matrix.blocks) == 8
+    loaded = load.load_data(view)
+    prepared = load.prepare_loaded(loaded, scaling="columns", flat_mean=True)
+    matrix = matrix_of(prepared.source)
+    assert isinstance(matrix, dask_.DistributedColumns)
+    assert len(matrix.blocks) == 8
     tasks = ("sums", "merge", "columns", "standardised", "scores", "add", "cross")
     assert Spy(client).names() >= {f"cuspfa-{one}" for one in tasks}
     broken = wide.copy()
@@ -158,7 +162,7 @@ def test_a_cluster_gives_the_same_fits_by_named_tasks(client, tall, wide, monkey
 @pytest.mark.parametrize("shape", ["tall", "wide"])
 def test_a_worker_killed_in_the_middle_of_a_fit_is_survived(client, shape, tall, wide, tmp_path):
     """The blocks it held are made anew, and the fit is that of the rows."""
-    killed = []
+    killed: list[int] = []
 
     def kill(*_):
         if not killed:

@@ -3,7 +3,6 @@
 import gzip
 import os
 import signal
-import subprocess
 import sys
 import threading
 
@@ -22,8 +21,10 @@ from scipy import sparse
 from cuspfa import CuspFactorAnalysis, Moments, RowStream, datasets, predict_to_file
 from cuspfa.data.out_of_core import mapped, memory, readers
 from cuspfa.data.out_of_core import stream as stream_module
+from cuspfa.data.out_of_core.stream import ReadingProgress
 from cuspfa.data.sums import Sums
 from cuspfa.errors import DataError, FileError, InputError
+from support import run_python
 
 NAMES = [f"item {j}" for j in range(8)]
 
@@ -203,8 +204,8 @@ def wide():
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("kind", ["float64", "float32", "far"])
 def test_wide_rows_stay_in_their_file(order, kind, wide, tmp_path, monkeypatch):
-    monkeypatch.setattr(stream_module, "MAP_SHARE", 0.0)
-    monkeypatch.setattr(mapped, "NUMBERS", 3001)
+    monkeypatch.setattr(stream_module, "LARGEST_COPY_SHARE", 0.0)
+    monkeypatch.setattr(mapped, "MAPPED_BLOCK_SIZE", 3001)
     given_rows = wide + 1e5 if kind == "far" else wide.astype(kind)
     np.save(tmp_path / "wide.npy", np.asarray(given_rows, order=order))
     stream = RowStream(tmp_path / "wide.npy")
@@ -218,12 +219,12 @@ def test_wide_rows_stay_in_their_file(order, kind, wide, tmp_path, monkeypatch):
 
 
 def test_products_of_a_map_are_those_of_the_centred_matrix(wide, monkeypatch):
-    monkeypatch.setattr(mapped, "NUMBERS", 3001)
+    monkeypatch.setattr(mapped, "MAPPED_BLOCK_SIZE", 3001)
     scale, w = wide.std(axis=0), np.random.default_rng(0).normal(size=(450, 3))
     y = (wide - wide.mean(axis=0)) / scale
     for thing in (wide, np.asfortranarray(wide)):
-        for far in (mapped.FAR, 0.0):
-            monkeypatch.setattr(mapped, "FAR", far)
+        for far in (mapped.LARGEST_MEAN_TO_SD, 0.0):
+            monkeypatch.setattr(mapped, "LARGEST_MEAN_TO_SD", far)
             matrix = mapped.MappedMatrix(
                 thing, wide.mean(axis=0), scale, np.sum(y**2, axis=0), float(len(y))
             )
@@ -250,7 +251,7 @@ def test_a_large_memory_map_is_read_by_blocks_and_a_small_one_is_not(rows, tmp_p
     path = write(".npy", rows, tmp_path / "rows.npy")
     opened = np.load(path, mmap_mode="r")
     assert not readers.is_out_of_core(opened)
-    monkeypatch.setattr(readers, "SMALL", 1000)
+    monkeypatch.setattr(readers, "SMALLEST_STREAMED_MAP", 1000)
     assert readers.is_out_of_core(opened)
     assert CuspFactorAnalysis(n_factors=2).fit(opened).n_factors_ == 2
 
@@ -260,7 +261,7 @@ def test_a_large_memory_map_is_read_by_blocks_and_a_small_one_is_not(rows, tmp_p
 
 def test_what_it_takes_is_said_and_refused_before_a_row_is_read(tmp_path):
     np.lib.format.open_memmap(tmp_path / "tall.npy", "w+", float, (9_000, 8_000)).flush()
-    told = []
+    told: list[ReadingProgress] = []
     stream = RowStream(tmp_path / "tall.npy", memory_limit="1GB", progress=told.append)
     assert "9,000 rows, 8,000 columns, summed up in one pass" in str(stream.plan())
     assert stream.plan().memory > 4 * 8 * 8_000**2
@@ -297,11 +298,11 @@ def test_free_memory_is_that_of_the_container(tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "_container", lambda: 12345)
     assert memory.free_bytes() == 12345
     assert memory.allowed_bytes(None) == 9876
-    assert memory.in_words(2.5e9) == "2.5 GB"
+    assert memory.format_bytes(2.5e9) == "2.5 GB"
 
 
 def test_progress(rows, tmp_path):
-    told = []
+    told: list[ReadingProgress] = []
     path = write(".parquet", rows, tmp_path / "rows.parquet")
     Moments.from_stream(RowStream(path, batch_rows=500, progress=told.append))
     assert [one.rows for one in told] == [0, 500, 1000, 1200]
@@ -404,10 +405,10 @@ def _cut(kind):
         (
             "late.csv",
             lambda path: path.write_text("a,b\n" + "1,2\n" * 2_000_000 + "1,x\n"),
-            'b: some values are no numbers.*, such as "x" in row 2000001 below the header',
+            'b: correct, .* that are not numbers, such as "x" in row 2000001 below the header',
         ),
         ("d.csv", lambda path: path.write_text("a,a\n3,4\n"), r"d.csv has 1 row\(s\)"),
-        ("o.xlsx", lambda path: path.write_bytes(b"PK"), "must end in one of .parquet"),
+        ("o.pdf", lambda path: path.write_bytes(b"%PDF"), "must end in one of .parquet"),
         ("p.npy", lambda path: np.save(path, np.array([{}, {}]), allow_pickle=True), "p.npy"),
         ("v.npy", lambda path: np.save(path, np.zeros(3)), "must be a table. Got 1 dimensions"),
         ("s.npy", lambda path: np.save(path, np.array([["a"]])), "not numeric"),
@@ -465,7 +466,7 @@ def test_what_is_read_is_not_written_over(rows, fitted, tmp_path):
     for data in (tmp_path / "parts", RowStream(tmp_path / "parts"), [tmp_path / "parts" / "a.csv"]):
         with pytest.raises(InputError, match="would"):
             predict_to_file(model, "transform", data, tmp_path / "parts" / "a.csv")
-    with pytest.raises(InputError, match="would lie among the files"):
+    with pytest.raises(InputError, match="would be one of the files"):
         predict_to_file(
             model, "transform", RowStream(tmp_path / "parts"), tmp_path / "parts" / "new.csv"
         )
@@ -516,7 +517,7 @@ def test_moments_of_few_rows_are_saved_with_a_warning(tmp_path):
     rng = np.random.default_rng(0)
     with pytest.warns(UserWarning, match="moments of 9 rows and 3 columns may reveal single rows"):
         Moments.from_rows(rng.normal(size=(9, 3))).save(tmp_path / "few")
-    with pytest.warns(UserWarning, match="no fewer numbers than the rows"):
+    with pytest.warns(UserWarning, match="no more numbers than the moments"):
         Moments.from_rows(rng.normal(size=(50, 98))).save(tmp_path / "wide")
     Moments.from_rows(rng.normal(size=(51, 98))).save(tmp_path / "enough")
     assert Moments.load(tmp_path / "few").n == 9
@@ -533,13 +534,13 @@ def test_bad_files_of_moments(rows, fitted, tmp_path):
         saved.replace(b'"version": 1', b'"version": 2'): "checksum",
         saved[:400] + bytes([saved[400] ^ 1]) + saved[401:]: "is damaged",
         b"PAR1" + bytes(40): "is not moments saved by cuspfa: it is a Parquet file",
-        (tmp_path / "fit").read_bytes(): "is a saved fit, not moments; read it by cuspfa.load",
+        (tmp_path / "fit").read_bytes(): "it is a saved fit, which cuspfa.load reads",
     }
     for content, message in cases.items():
         path.write_bytes(content)
         with pytest.raises(FileError, match=message):
             Moments.load(path)
-    with pytest.raises(FileError, match="is no file"):
+    with pytest.raises(InputError, match="path must be a file. Got the directory"):
         Moments.load(tmp_path)
     with pytest.raises(InputError, match="path must be a text"):
         Moments.load(3)
@@ -559,9 +560,7 @@ def test_a_disk_that_fills_leaves_nothing(tmp_path):
     )
     path = tmp_path / "site"
     path.write_text("old")
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True
-    )
+    done = run_python("-c", code, str(path), check=True)
     assert done.stdout.startswith("refused")
     assert os.listdir(tmp_path) == ["site"]
     assert path.read_text() == "old"
@@ -586,7 +585,7 @@ def test_holes_go_to_the_engine_for_them_if_they_fit(kind, rows, tmp_path):
     ):
         CuspFactorAnalysis().fit(RowStream(path, batch_rows=5, memory_limit="20kB"))
     batches_of = (broken[i : i + 100] for i in range(0, 300, 100))
-    with pytest.raises(DataError, match="batch 1: .*an iterator gives them once"):
+    with pytest.raises(DataError, match="batch 1: .*an iterator can be read once"):
         CuspFactorAnalysis().fit(batches_of)
 
 
@@ -643,7 +642,7 @@ def test_what_cannot_be_written_leaves_nothing(rows, named, fitted, tmp_path):
             lambda: predict_to_file(named, "transform", few, out),
             "few.parquet: columns: there is no column 'item 3'",
         ),
-        (lambda: predict_to_file(named, "transform", good, good), "is read, and would be lost"),
+        (lambda: predict_to_file(named, "transform", good, good), "is the input and would be lost"),
         (lambda: predict_to_file(named, "predict", good, out), "what must be one of"),
         (lambda: predict_to_file(named, "impute", good, tmp_path / "a.xlsx"), "ends in .parquet"),
         (lambda: predict_to_file(named, "impute", good, 3), "path must be a text"),

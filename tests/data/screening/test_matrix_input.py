@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 from cuspfa import CuspFactorAnalysis, Moments, RowStream, datasets, select_n_factors
-from cuspfa.cli.app import run
+from cuspfa.cli.app import run_program
 from cuspfa.data.screening.matrix_input import kind_of_matrix
 from cuspfa.errors import DataError
 
@@ -21,7 +21,10 @@ def frame() -> Any:
     return pd.DataFrame(datasets.simulate(400, 30, 4, random_state=0).X, columns=NAMES)
 
 
-ADVICE = r"looks like a correlation matrix of 30 variables.*Moments.from_correlation\(\w+, n=...\)"
+ADVICE = (
+    r"looks like a correlation matrix of 30 variables.*"
+    r"(Moments.from_correlation\(\w+|read_moments\(.*), n=...\)"
+)
 
 
 @pytest.mark.parametrize("decimals", [16, 3, 2])
@@ -107,10 +110,10 @@ def test_the_program(
     if form == "counted":
         matrix = matrix.reset_index(drop=True)
     matrix.to_csv(tmp_path / "r.csv", index=form in ("names of rows", "counted"))
-    assert run(["fit", str(tmp_path / "r.csv"), *limit]) == 2
+    assert run_program(["fit", str(tmp_path / "r.csv"), *limit]) == 2
     said = " ".join(capsys.readouterr().err.split())
     assert f"looks like a correlation matrix of {len(matrix)} variables" in said
-    assert "Moments.from_correlation(matrix, n=...)" in said
+    assert "r.csv --correlation --n N, n being the number of rows" in said
 
 
 def test_rows_far_from_zero_are_no_covariance_matrix():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cuspfa import CuspFactorAnalysis, RowStream, datasets, predict_to_file
-from cuspfa.cli.app import run
+from cuspfa.cli.app import run_program
 from cuspfa.data.tables.reader import read_file
 from cuspfa.errors import CuspWarning
 
@@ -109,7 +109,7 @@ def test_no_row_is_lost_in_the_program(
     _, path = headless
     results = []
     for limit in ([], ["--memory-limit", "500MB"]):
-        assert run(["fit", str(path), "--json", *limit]) == 0
+        assert run_program(["fit", str(path), "--json", *limit]) == 0
         shown = capsys.readouterr()
         assert "first row holds numbers only: taken as data" in " ".join(shown.err.split())
         results.append(json.loads(shown.out))

@@ -3,8 +3,9 @@
 import gzip
 import json
 import warnings
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -12,8 +13,11 @@ import pytest
 
 import cuspfa
 from cuspfa import CuspFactorAnalysis, Moments, RowStream, datasets, read_table
-from cuspfa.cli.app import run
+from cuspfa._utils.fit_warning import ColumnsDropped
+from cuspfa.cli.app import run_program
+from cuspfa.data.tables.notes import DropCode, DroppedColumn, Note, NoteCode
 from cuspfa.errors import CuspWarning, DataError, InputError
+from cuspfa.posterior import load
 
 NAMES = ["a", "b", "c", "d", "e"]
 
@@ -54,8 +58,7 @@ class Doors:
         folder.mkdir(exist_ok=True)
         (folder / self.path.name).write_bytes(self.path.read_bytes())
         found["folder"] = read_table(folder, **how).names, None
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CuspWarning)
+        with warnings.catch_warnings(action="ignore", category=CuspWarning):
             model = CuspFactorAnalysis(n_factors=1).fit(
                 RowStream(self.path, **how) if how else self.path
             )
@@ -65,7 +68,7 @@ class Doors:
         found["fit(path)"] = list(model.feature_names_in_), None
         for limit in ([], ["--memory-limit", "100MB"]):
             if not how:
-                assert run(["fit", str(self.path), "--factors", "1", "--json", *limit]) == 0
+                assert run_program(["fit", str(self.path), "--factors", "1", "--json", *limit]) == 0
                 told = json.loads(self.capsys.readouterr().out)
                 found[f"program {limit}"] = told["columns"], None
         return found
@@ -234,6 +237,24 @@ def test_a_number_only_our_rules_know_far_down(long: list[str], doors: Any) -> N
     np.testing.assert_array_equal(memory.rows, blocks.rows)
 
 
+# --- warnings of a fit ---
+
+
+def test_a_fit_keeps_dropped_columns_as_values(rows: Any, doors: Any, tmp_path: Path) -> None:
+    frame = pd.DataFrame(rows, columns=NAMES)
+    frame.insert(0, "ward", "B-secret")
+    path = doors(frame.to_csv(index=False, header=True)).path
+    with pytest.warns(CuspWarning, match=r"1 column\(s\) are dropped \('ward': text\)"):
+        model = CuspFactorAnalysis(n_factors=1).fit(path)
+    model.posterior_.save(tmp_path / "fit")
+    for posterior in (model.posterior_, load(tmp_path / "fit")):
+        (warning,) = posterior.provenance.warnings
+        assert isinstance(warning, ColumnsDropped)
+        (gone,) = warning.columns
+        assert (gone.name, gone.code, gone.example) == ("ward", "text", "")
+    assert b"secret" not in (tmp_path / "fit").read_bytes()
+
+
 # --- words ---
 
 
@@ -257,8 +278,8 @@ def test_the_library_names_no_option(rows: Any, doors: Any) -> None:
 
 def test_no_message_of_the_library_has_an_option() -> None:
     package = Path(cuspfa.__file__).parent
-    options = ("--columns", "--exclude", "--id", "--missing", "--header", "--no-header")
-    options += ("--decimal", "--memory-limit")
+    options = ["--columns", "--exclude", "--id", "--missing", "--header", "--no-header"]
+    options += ["--decimal", "--memory-limit"]
     for file in (package / "data").rglob("*.py"):
         text = file.read_text(encoding="utf-8")
         assert not [one for one in options if one in text], file
@@ -280,3 +301,49 @@ def test_bad_arguments(options: dict[str, Any], message: str, rows: Any, doors: 
         read_table(path, **options)
     with pytest.raises(InputError, match="path must be"):
         read_table(3)
+
+
+def test_a_saved_fit_is_no_table_and_python_is_told_how_to_load_it(tmp_path: Path) -> None:
+    rows = datasets.simulate(60, 6, 1, random_state=3).X
+    path = tmp_path / "saved.csv"
+    CuspFactorAnalysis(n_factors=1).fit(rows).posterior_.save(path)
+    with pytest.raises(DataError, match="is a saved fit, not data") as caught:
+        read_table(path)
+    assert str(caught.value).endswith(f"cuspfa.load({str(path)!r})")
+
+
+def test_every_code_of_a_note_and_of_a_dropped_column_has_its_words() -> None:
+    for drop in get_args(DropCode):
+        assert DroppedColumn("x", drop, count=1, of=2, detail="int").told()
+    for note in get_args(NoteCode):
+        assert Note(note, columns=("x",), count=1, detail="y").told()
+
+
+def test_a_fit_to_a_path_keeps_what_the_program_keeps(tmp_path, rows):
+    path, fit = tmp_path / "answers.csv", tmp_path / "fit.cusp"
+    path.write_text(comma(np.column_stack([np.arange(len(rows)), rows]), ["nr", *NAMES]))
+    with pytest.warns(CuspWarning, match="'nr'"):
+        model = CuspFactorAnalysis(n_factors=1).fit(path)
+    found = model.posterior_.provenance.data
+    options = ["--factors", "1", "--memory-limit", "100MB", "-o", str(fit), "--quiet"]
+    assert run_program(["fit", str(path), *options]) == 0
+    expected = load(fit).provenance.data
+    assert expected is not None
+    assert replace(expected, options=found.options) == found
+    assert found.source == str(path)
+    assert (found.n_rows, found.n_columns, found.names) == (120, 6, tuple(NAMES))
+    assert [(one.name, one.code) for one in found.dropped] == [("nr", "counter")]
+    model.posterior_.save(fit)
+    assert load(fit).provenance.data == found
+
+
+def test_a_fit_to_a_stream_keeps_its_options(tmp_path, rows):
+    path = tmp_path / "answers.csv"
+    path.write_text(comma(rows, NAMES))
+    stream = RowStream(path, columns=["a", "b", "c", "d"], missing=[-9], decimal=",")
+    model = CuspFactorAnalysis(n_factors=1).fit(stream)
+    options = model.posterior_.provenance.data.options
+    assert (options.columns, options.missing) == (("a", "b", "c", "d"), ("-9",))
+    assert options.decimal == ","
+    several = CuspFactorAnalysis(n_factors=1).fit([path, path]).posterior_.provenance
+    assert several.data is None  # one path cannot stand for several

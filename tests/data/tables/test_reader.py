@@ -18,6 +18,7 @@ from cuspfa.data.tables.cells import clean
 from cuspfa.data.tables.column_names import unique_names
 from cuspfa.data.tables.reader import read_file
 from cuspfa.errors import DataError, InputError
+from support import column_numbers
 
 
 @pytest.fixture
@@ -42,10 +43,6 @@ def analysed(write):
     return lambda content, **options: read_table(write(content), **options)
 
 
-def numbers(table):
-    return [None if one.numbers is None else one.numbers.tolist() for one in table.columns]
-
-
 def why(table):
     return {
         one.name: one.dropped.reason + one.dropped.example
@@ -61,14 +58,14 @@ def why(table):
 def test_separators(read, separator):
     table = read(f"a{separator}b\n1{separator}2.5\n3{separator}-4e1\n")
     assert table.names == ["a", "b"]
-    assert numbers(table) == [[1, 3], [2.5, -40]]
+    assert column_numbers(table) == [[1, 3], [2.5, -40]]
     assert table.kind == ("TSV" if separator == "\t" else "CSV")
     assert bool(table.notes) == (separator != ",")
 
 
 def test_decimal_commas(read):
     table = read("Länge;n\n3,5;1\n-0,25;2\n1,250;3\n")
-    assert numbers(table) == [[3.5, -0.25, 1.25], [1, 2, 3]]
+    assert column_numbers(table) == [[3.5, -0.25, 1.25], [1, 2, 3]]
     assert [str(note) for note in table.notes] == [
         "Cells separated by semicolons and with decimal commas."
     ]
@@ -77,16 +74,18 @@ def test_decimal_commas(read):
 def test_decimal_commas_without_a_header_are_not_separators(read):
     table = read("3,5;2,1\n1,0;2,7\n")
     assert table.names == ["x1", "x2"]
-    assert numbers(table) == [[3.5, 1.0], [2.1, 2.7]]
+    assert column_numbers(table) == [[3.5, 1.0], [2.1, 2.7]]
 
 
 def test_decimal_commas_in_quotes(read):
-    assert numbers(read('a,b\n"3,5",1\n"2,25",2\n')) == [[3.5, 2.25], [1, 2]]
+    assert column_numbers(read('a,b\n"3,5",1\n"2,25",2\n')) == [[3.5, 2.25], [1, 2]]
 
 
 def test_thousands_are_not_guessed(read):
     table = read('a,b\n"1,234",1\n"2,345",2\n')
-    assert why(table) == {"a": 'numbers with thousands signs (save them without), such as "1,234"'}
+    assert why(table) == {
+        "a": 'numbers with thousands separators (save them without), such as "1,234"'
+    }
 
 
 def test_names_of_every_kind(read):
@@ -96,14 +95,14 @@ def test_names_of_every_kind(read):
     table = read("\ufeff" + head.getvalue() + "1,2,3,4,5,6,7\n8,9,10,11,12,13,14\n")
     expected = ["Größe, cm", 'say "hi"', "spaces", "名前", "two lines", "[31mred", "1"]
     assert table.names == expected
-    assert numbers(table)[4] == [5, 12]
+    assert column_numbers(table)[4] == [5, 12]
 
 
 def test_names_that_occur_twice_or_not_at_all(read):
     table = read("a,a,,a_2\n1,2,3,4\n5,6,7,8\n")
     assert table.names == ["a", "a_2", "column3", "a_2_2"]
     assert len(table.notes) == 3
-    assert str(table.notes[-1]) == "Without a name in the header, and called so here: column3."
+    assert str(table.notes[-1]) == "Columns without a name in the header are named: column3."
     assert unique_names(["b", "b", "b"])[0] == ["b", "b_2", "b_3"]
 
 
@@ -120,7 +119,7 @@ def test_encodings(read, encoding, said):
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_ends_of_lines(read, end):
     table = read(end.join(["", "a,b", "1,2", "", "3,4", "", ""]))
-    assert numbers(table) == [[1, 3], [2, 4]]
+    assert column_numbers(table) == [[1, 3], [2, 4]]
 
 
 def test_without_a_header_it_says_so(read):
@@ -137,17 +136,17 @@ def test_row_names_of_r(read):
 
 
 def test_a_separator_at_the_end_of_each_row(read):
-    assert numbers(read("a;b\n1;2;\n3;4;\n")) == [[1, 3], [2, 4]]
+    assert column_numbers(read("a;b\n1;2;\n3;4;\n")) == [[1, 3], [2, 4]]
     assert read("a;b;\n1;2;\n3;4;\n").names == ["a", "b", "column3"]
 
 
 def test_excel_may_say_its_separator(read):
-    assert numbers(read("sep=;\r\na;b\r\n1;2\r\n3;4\r\n")) == [[1, 3], [2, 4]]
+    assert column_numbers(read("sep=;\r\na;b\r\n1;2\r\n3;4\r\n")) == [[1, 3], [2, 4]]
 
 
 def test_text_with_separators_quotes_and_line_breaks(read):
     table = read('a,t,b\n1,"x, ""y""\nz",2\n3,"",4\n')
-    assert numbers(table) == [[1, 3], None, [2, 4]]
+    assert column_numbers(table) == [[1, 3], None, [2, 4]]
     assert table.columns[1].n_missing == 1
 
 
@@ -155,7 +154,7 @@ def test_holes(read):
     words = ["", "NA", "na", "N/A", "NaN", "nan", "NULL", "null", ".", "-", " NA ", "#N/A"]
     table = read("a,b\n" + "".join(f"{word},1\n" for word in words) + "inf,1\n-Infinity,1\n5,1\n")
     assert table.columns[0].n_missing == len(words)
-    assert numbers(table)[0][-1] == 5
+    assert column_numbers(table)[0][-1] == 5
 
 
 def test_what_is_no_number_is_named(read):
@@ -173,10 +172,10 @@ def test_what_is_no_number_is_named(read):
     assert reasons["time"].startswith("dates or times")
     assert reasons["none"] == "empty"
     assert reasons["almost"] == (
-        'correct, or leave empty, 1 of 4 values that are no numbers, such as "?"'
+        'correct, or leave empty, 1 of 4 values that are not numbers, such as "?"'
     )
-    assert numbers(table)[5][:2] == [1, 0]
-    assert np.isnan(numbers(table)[5][2])
+    assert column_numbers(table)[5][:2] == [1, 0]
+    assert np.isnan(column_numbers(table)[5][2])
     assert any("read as 1 and 0: truth" in note for note in map(str, table.notes))
 
 
@@ -188,16 +187,16 @@ def _line(cells):
     ("content", "message"),
     [
         (b"", "is empty"),
-        (b"\n \n\n", "nothing in it"),
+        (b"\n \n\n", "holds no cells"),
         (b"a,b\n", "a header and no rows"),
         (b"a,b\n1,2\n3\n", "row 2 below the header has 1 cell"),
         (b"a,b\n1,2\n3,4,5\n", "row 2 below the header has 3 cell"),
         (b"1,2\n3,4\n5\n", "row 3 has 1 cell"),
         (b'a,b,t\n1,2,x\n3,4,"open\n5,6,x\n', "opens a quote that is not closed"),
-        (b"Table 1\na,b,c\n1,2,3\n", "remove what is above it"),
-        (b"a,b\n1,\x00\x01\n", "no table of text"),
-        (b"PK\x03\x04rest", "workbook"),
-        (b"$FL2rest", "SPSS"),
+        (b"Table 1\na,b,c\n1,2,3\n", "remove lines above it"),
+        (b"a,b\n1,\x00\x01\n", "neither a text table nor"),
+        (b"PK\x03\x04rest", "zip file is damaged"),
+        (b"$FL2rest", "cannot be read, or is damaged"),
         (b"PAR1 and then nothing", "Parquet file is damaged"),
         (b"ARROW1 and then nothing", "Feather file is damaged"),
         (b"\x1f\x8bnothing", "compressed file is damaged"),
@@ -241,7 +240,7 @@ def test_what_is_written_is_read(tmp_path, names, seed, separator, comma):
             writer.writerow([str(x).replace(".", ",") if comma else str(x) for x in row])
     table = read_file(str(path))
     assert table.names == unique_names(names)[0]
-    np.testing.assert_array_equal(np.transpose(numbers(table)), values)
+    np.testing.assert_array_equal(np.transpose(column_numbers(table)), values)
 
 
 # --- other formats ---
@@ -274,7 +273,7 @@ def test_parquet_and_feather_by_what_they_hold(tmp_path, kind):
     table = read_file(str(path), id_column="text")
     assert table.kind == kind
     assert table.ids == ["1", "2", "NA"]
-    values = dict(zip(table.names, numbers(table), strict=True))
+    values = dict(zip(table.names, column_numbers(table), strict=True))
     nan = float("nan")
     np.testing.assert_equal(values["whole"], [1, nan, 3])
     np.testing.assert_equal(values["real"], [1.5, nan, 2.5])
@@ -292,13 +291,13 @@ def test_parquet_and_feather_by_what_they_hold(tmp_path, kind):
 def test_compressed_text(tmp_path):
     path = tmp_path / "table.csv.gz"
     path.write_bytes(gzip.compress(b"a,b\n1,2\n3,4\n"))
-    assert numbers(read_file(str(path))) == [[1, 3], [2, 4]]
+    assert column_numbers(read_file(str(path))) == [[1, 3], [2, 4]]
 
 
 def test_without_pyarrow_it_says_what_to_install(tmp_path, monkeypatch):
     path = tmp_path / "table.parquet"
     pyarrow.parquet.write_table(arrow_table(), path)
-    monkeypatch.setattr("cuspfa._utils.optional.optional", lambda module: None)
+    monkeypatch.setattr("cuspfa._utils.optional.import_or_none", lambda module: None)
     with pytest.raises(InputError, match=r"needs pyarrow: pip install 'cuspfa\[files\]'"):
         read_file(str(path))
 

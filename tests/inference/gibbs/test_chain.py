@@ -7,9 +7,8 @@ new data in turn must visit the prior. Prior and data are written here from the 
 
 import numpy as np
 import pytest
-from scipy import stats
 
-from cuspfa import CuspPrior, GaussianSlab, InverseGammaSlab
+from cuspfa import CuspPrior, GaussianSlab
 from cuspfa.data.in_memory import RotatedRows, RowMatrix
 from cuspfa.inference.gibbs import chain, data_kernels, labels
 from cuspfa.inference.gibbs.chain import GibbsState, Model, sweep
@@ -19,13 +18,9 @@ from cuspfa.inference.kernels import Chains, Scales
 from cuspfa.missing import kernels as missing_kernels
 from cuspfa.missing.patterns import IncompleteRows
 from cuspfa.missing.source import MissingDataSource
+from joint_draws import SLABS, covariance_features, draw_shape_and_rate, smallest_p_value
 
 SPIKE, H = 0.02, 4
-SLABS = {
-    "fixed": GaussianSlab(0.7),
-    "inverse gamma": InverseGammaSlab(3.0, 1.5),
-    "pooled": InverseGammaSlab(2.0, 0.4, pooled=True),
-}
 SETS = 600
 
 
@@ -44,10 +39,7 @@ def from_prior(slab, p, rng):
     active = np.array([[z[h] > h for h in range(H)]])
     a = b = None
     if not isinstance(slab, GaussianSlab):
-        a, b = slab.shape, slab.rate
-        if slab.pooled:
-            a = rng.gamma(2.0, 50.0)
-            b = a * np.exp(np.log(0.2) + 1.5 * rng.standard_normal())
+        a, b = draw_shape_and_rate(slab, rng)
     theta = np.empty((1, H))
     for h in range(H):
         if not active[0, h]:
@@ -75,16 +67,10 @@ def rows_given(state, n, rng):
 def features(state, y):
     loadings, noise = state.chains.loadings[:, 0], state.chains.noise[:, 0]
     active, log_s = state.columns.active[0], state.columns.log_survivors[0]
-    omega = loadings @ loadings.T + np.diag(noise)
     sample = y.T @ y / len(y)
     squared_norm = np.sum(loadings**2, axis=0)
     return [
-        np.log(np.trace(omega)),
-        omega[0, 1] / np.sqrt(omega[0, 0] * omega[1, 1]),
-        np.log(noise[0]),
-        np.linalg.slogdet(omega)[1],
-        np.trace(np.linalg.solve(omega, sample)),
-        np.arcsinh(omega[0, 1] * sample[0, 1]),
+        *covariance_features(loadings, noise, sample),
         np.log(squared_norm[0]),
         np.log(squared_norm[2]),
         loadings[0, 0] * loadings[1, 0],
@@ -125,8 +111,7 @@ def one_step(slab, n, p, scale_rotation_every, steps=3, seed=0, sets=SETS):
         for at in range(1, steps + 1):
             state = sweep(state, at, model, rng)
         after.append(features(state, y))
-    pairs = zip(np.array(before).T, np.array(after).T, strict=True)
-    return min(stats.ks_2samp(one, other).pvalue for one, other in pairs)
+    return smallest_p_value(before, after)
 
 
 def paired(slab, n, p, scale_rotation_every, steps=2, sets=300, seed=0, part=0.0):

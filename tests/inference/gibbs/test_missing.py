@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import cuspfa
 from cuspfa import CuspFactorAnalysis, Gibbs, datasets
 from cuspfa.errors import ConvergenceWarning, InputError
+from support import with_missing
 
 N = 97
 SHORT = {"n_draws": 60, "n_chains": 2, "burn_in": 80, "thin": 1, "start_adapt": 30}
@@ -22,20 +23,18 @@ def fitted(rows, seed=0, n_factors="auto", n_jobs=None, **settings):
     model = CuspFactorAnalysis(
         n_factors=n_factors, method=Gibbs(**(SHORT | settings)), random_state=seed, n_jobs=n_jobs
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         return model.fit(rows)
 
 
-def with_missing(n, p, k, part=0.15, seed=0):
+def simulated(n, p, k, share=0.15, seed=0):
     rows = 50.0 + 3.0 * datasets.simulate(n, p, k, random_state=seed).X
-    rows[np.random.default_rng(seed).random(rows.shape) < part] = np.nan
-    return rows
+    return with_missing(rows, share, seed)
 
 
 @pytest.fixture(scope="module")
 def rows():
-    return with_missing(N, 7, 2)
+    return simulated(N, 7, 2)
 
 
 @pytest.fixture(scope="module")
@@ -79,17 +78,17 @@ def test_every_number_of_factors_and_shape(rows):
     none = fitted(rows, n_factors=0, n_draws=20)
     assert none.n_factors_ == 0
     assert np.all(np.isfinite(none.mean_))
-    wide = fitted(with_missing(12, 30, 1), init="random", max_columns=3)
+    wide = fitted(simulated(12, 30, 1), init="random", max_columns=3)
     assert np.all(np.isfinite(wide.posterior_.loadings_draws))
 
 
 def test_the_same_draws_in_any_number_of_processes_and_from_a_store(tmp_path):
-    large = with_missing(4500, 10, 1, part=0.02)  # each chain by itself
+    large = simulated(4500, 10, 1, share=0.02)  # each chain by itself
     few = {"n_draws": 3, "burn_in": 2, "init": "random", "max_columns": 3}
     alone, parallel = fitted(large, **few), fitted(large, **few, n_jobs=2)
     assert_array_equal(alone.posterior_.loadings_draws, parallel.posterior_.loadings_draws)
     assert_array_equal(alone.posterior_.mean_draws, parallel.posterior_.mean_draws)
-    small = with_missing(60, 5, 1)
+    small = simulated(60, 5, 1)
     plain = fitted(small, n_draws=400).posterior_
     fitted(small, n_draws=200, checkpoint_dir=tmp_path)
     longer = fitted(small, n_draws=400, checkpoint_dir=tmp_path).posterior_
@@ -141,7 +140,7 @@ def test_a_saved_fit_is_the_same(model, tmp_path):
     assert json.dumps(back.to_dict())
     posterior.save(tmp_path / "bare.cuspfa", statistics=False)
     assert cuspfa.load(tmp_path / "bare.cuspfa").sample_correlation is None
-    object.__setattr__(back, "counts", -back.counts)
+    object.__setattr__(back, "counts", -posterior.counts)
     with pytest.raises(InputError, match=r"numbers in counts\.npy that cannot be there"):
         back.save(tmp_path / "wrong.cuspfa")
 

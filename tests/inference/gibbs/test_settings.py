@@ -1,11 +1,14 @@
 """The sampler as a whole: against a literal one, for every seed and store, and its posterior."""
 
+import _thread
 import json
+import math
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import warnings
 
@@ -25,9 +28,12 @@ from cuspfa import (
 )
 from cuspfa._utils.fit_warning import ChainsNotConverged
 from cuspfa._utils.fit_warning_text import python_text
-from cuspfa.diagnostics.mcmc import effective_size, r_hat, r_hat_text
-from cuspfa.errors import ConvergenceWarning, CuspWarning, FileError, InputError
+from cuspfa.diagnostics.mcmc import convergence, r_hat_text
+from cuspfa.errors import ConvergenceWarning, CuspWarning, DataError, FileError, InputError
+from cuspfa.inference._kernels import kernel
 from cuspfa.inference.engine import engine_settings
+from cuspfa.inference.gibbs import chain
+from cuspfa.inference.gibbs.compiled_chain import compiled_sweeps
 from cuspfa.posterior.sampled import Diagnostics
 from oracles import gibbs as oracle
 
@@ -43,8 +49,7 @@ def fitted(rows, seed=0, prior=None, n_factors="auto", standardize=True, n_jobs=
         random_state=seed,
         n_jobs=n_jobs,
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CuspWarning)
+    with warnings.catch_warnings(action="ignore", category=CuspWarning):
         return model.fit(rows)
 
 
@@ -132,7 +137,8 @@ LAST_LONG = [(12, 4), pytest.param((4, 6), marks=pytest.mark.long)]
     ],
 )
 def test_agrees_with_a_literal_sampler(slab, shape):
-    y = datasets.simulate(*shape, 1, random_state=3).X
+    n, p = shape
+    y = datasets.simulate(n, p, 1, random_state=3).X
     y -= y.mean(axis=0)
     omega, counts, _ = literally(y, slab[0], 3000)
     found, active, _ = drawn(y, slab[1], 1600)
@@ -146,7 +152,8 @@ def test_agrees_with_a_literal_sampler(slab, shape):
 @pytest.mark.long
 @pytest.mark.parametrize("shape", [(14, 4), (6, 7)], ids=["n ≥ p", "p > n"])
 def test_agrees_with_a_literal_sampler_of_data_with_holes(shape):
-    y = datasets.simulate(*shape, 1, random_state=3).X
+    n, p = shape
+    y = datasets.simulate(n, p, 1, random_state=3).X
     y -= y.mean(axis=0)
     seen = np.random.default_rng(0).random(shape) > 0.25
     seen[:2] = True
@@ -167,15 +174,16 @@ def test_agrees_with_a_literal_sampler_of_data_with_holes(shape):
 # --- the same every time ---
 
 
-def test_the_same_seed_gives_the_same_draws_however_many_processes(rows):
+def test_the_same_seed_gives_the_same_draws_however_many_threads(rows):
     one, same, other = fitted(rows, 3), fitted(rows, 3), fitted(rows, 4)
     assert_array_equal(one.posterior_.loadings_draws, same.posterior_.loadings_draws)
     assert not np.array_equal(one.posterior_.noise_variance, other.posterior_.noise_variance)
     wide = datasets.simulate(220, 210, 1, random_state=0).X  # each chain by itself
     few = {"n_draws": 3, "burn_in": 2, "init": "random", "max_columns": 3}
-    alone = fitted(wide, 3, **few)
-    parallel = fitted(wide, 3, **few, n_jobs=2)
-    assert_array_equal(alone.posterior_.loadings_draws, parallel.posterior_.loadings_draws)
+    alone = fitted(wide, 3, **few, n_chains=4)
+    for n_jobs in (2, 3):  # one or more chains to a thread
+        parallel = fitted(wide, 3, **few, n_chains=4, n_jobs=n_jobs)
+        assert_array_equal(alone.posterior_.loadings_draws, parallel.posterior_.loadings_draws)
 
 
 def test_chains_are_different(rows):
@@ -371,6 +379,53 @@ def test_time_and_interruption_leave_what_was_drawn(rows):
     assert seen[0].n_sweeps == 100
 
 
+@pytest.mark.skipif(
+    kernel("gibbs") is None, reason="without the compiled core chains are processes"
+)
+def test_an_interruption_stops_all_threads_and_leaves_what_was_drawn(monkeypatch, request):
+    wide = datasets.simulate(220, 210, 1, random_state=0).X
+    pressed: list[int] = []
+
+    def pressing(state, first, number, model, rng):
+        if first > 50 and not pressed:
+            pressed.append(first)
+            _thread.interrupt_main()
+        return compiled_sweeps(state, first, number, model, rng)
+
+    monkeypatch.setattr(chain, "compiled_sweeps", pressing)
+    # A process that was started in the background may ignore the signal.
+    before_it = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before_it))
+    method = Gibbs(n_draws=10**6, n_chains=4, burn_in=2, thin=1, init="random", max_columns=3)
+    model = CuspFactorAnalysis(method=method, random_state=0, n_jobs=2)
+    before = threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(wide)
+    assert threading.active_count() == before
+    assert "interrupted" in model.status_
+    assert model.posterior_.n_chains == 2  # those that had begun
+    assert 2 < len(model.posterior_.loadings_draws) < 10**6
+    assert not np.any(np.all(model.posterior_.loadings_draws == 0, axis=(1, 2)))
+
+
+@pytest.mark.skipif(
+    kernel("gibbs") is None, reason="without the compiled core chains are processes"
+)
+def test_an_error_in_one_thread_stops_the_others(monkeypatch):
+    wide = datasets.simulate(220, 210, 1, random_state=0).X
+    failed: list[int] = []
+
+    def failing(state, first, number, model, rng):
+        if first > 50 and not failed:  # the other chain goes on, for days
+            failed.append(first)
+            raise np.linalg.LinAlgError("Matrix is not positive definite")
+        return compiled_sweeps(state, first, number, model, rng)
+
+    monkeypatch.setattr(chain, "compiled_sweeps", failing)
+    with pytest.raises(DataError, match="not positive definite"):
+        fitted(wide, n_draws=10**6, n_chains=4, init="random", max_columns=3, n_jobs=2)
+
+
 def test_chains_that_have_not_met_are_a_warning(rows):
     few = Gibbs(n_draws=4, n_chains=2, burn_in=0, thin=1)
     with pytest.warns(ConvergenceWarning, match="For longer chains, n_draws=500: method=Gibbs"):
@@ -416,11 +471,11 @@ def test_an_r_hat_of_chains_that_do_not_move():
     stuck = np.repeat([[2.0], [3.0], [3.0], [5.0]], 50, axis=1)
     moving = rng.standard_normal((4, 50))
     values = np.stack([stuck, moving, np.full((4, 50), 0.1)], axis=2)
-    found = r_hat(values)
+    found, sizes = convergence(values)
     assert found[0] == np.inf
     assert 0.9 < found[1] < 1.2
     assert np.isnan(found[2])
-    assert Diagnostics(["a", "b", "c"], found, effective_size(values)).worst_r_hat == np.inf
+    assert Diagnostics(["a", "b", "c"], found, sizes).worst_r_hat == np.inf
     assert r_hat_text(np.inf, 2) == r_hat_text(3372237941944279.0, 3) == "above 100"
     assert r_hat_text(1.0512, 2) == "1.05"
 
@@ -505,9 +560,11 @@ def test_five_thousand_columns():
 
 @pytest.mark.parametrize("p", [2, 10, 100, 5000])
 def test_the_automatic_spike_is_below_what_makes_factors(p):
-    for slab in (InverseGammaSlab(2.0, 0.4), InverseGammaSlab(2.0, 2.0), CuspPrior().slab):
+    default = CuspPrior().slab
+    assert isinstance(default, InverseGammaSlab)
+    for slab in (InverseGammaSlab(2.0, 0.4), InverseGammaSlab(2.0, 2.0), default):
         spike = slab.automatic_spike(500.0, p)
-        assert spike <= 0.2 * np.e * slab.rate / p
+        assert spike <= 0.2 * math.e * slab.rate / p
         assert spike < slab.mode
     assert GaussianSlab(2.0).automatic_spike(500.0, p) == pytest.approx(0.1)
 
@@ -551,18 +608,18 @@ def test_published_settings():
 def test_effective_sizes_of_known_chains():
     rng = np.random.default_rng(0)
     independent = rng.standard_normal((4, 2000, 20))
-    assert_allclose(effective_size(independent), 8000, rtol=0.2)
+    assert_allclose(convergence(independent).effective_size, 8000, rtol=0.2)
     slow = np.empty((4, 2000, 20))  # x_t = φ x_{t−1} + e has size S (1 − φ)/(1 + φ)
     slow[:, 0] = independent[:, 0] / np.sqrt(1 - 0.9**2)
     for t in range(1, 2000):
         slow[:, t] = 0.9 * slow[:, t - 1] + independent[:, t]
-    assert_allclose(np.mean(effective_size(slow)), 8000 * 0.1 / 1.9, rtol=0.15)
-    assert np.all(r_hat(independent) < 1.01)
+    assert_allclose(np.mean(convergence(slow).effective_size), 8000 * 0.1 / 1.9, rtol=0.15)
+    assert np.all(convergence(independent).r_hat < 1.01)
     apart = independent + np.arange(4)[:, None, None]
-    assert np.all(r_hat(apart) > 1.3)
+    assert np.all(convergence(apart).r_hat > 1.3)
     wider = independent * np.array([1, 1, 1, 3])[:, None, None]
-    assert np.all(r_hat(wider) > 1.1)
-    assert np.isnan(r_hat(np.ones((2, 10, 1)))).all()
+    assert np.all(convergence(wider).r_hat > 1.1)
+    assert np.isnan(convergence(np.ones((2, 10, 1))).r_hat).all()
 
 
 def test_r_hat_and_effective_sizes_are_those_of_arviz():
@@ -577,5 +634,5 @@ def test_r_hat_and_effective_sizes_are_those_of_arviz():
     values[:, :, 2] = np.round(values[:, :, 2])  # ties
     values[:, :, 3] = rng.standard_cauchy((4, 301))
     data = arviz.convert_to_dataset({"x": values})
-    assert_allclose(r_hat(values), arviz.rhat(data)["x"].values, rtol=1e-6)
-    assert_allclose(effective_size(values), arviz.ess(data)["x"].values, rtol=1e-6)
+    assert_allclose(convergence(values).r_hat, arviz.rhat(data)["x"].values, rtol=1e-6)
+    assert_allclose(convergence(values).effective_size, arviz.ess(data)["x"].values, rtol=1e-6)

@@ -13,9 +13,18 @@ import pytest
 from cuspfa import CuspPrior, GaussianSlab, InverseGammaSlab
 from cuspfa.data.complete import prepare_rows
 from cuspfa.datasets import load_bfi, simulate
-from cuspfa.inference.variational.bridge_sampling import bennett, bridged_evidence, log_average_slab
+from cuspfa.inference.variational import bridge_proposal
+from cuspfa.inference.variational.bridge_sampling import (
+    Bridge,
+    bennett,
+    bridged_evidence,
+    log_average_slab,
+)
 from cuspfa.inference.variational.collapsed_bound import evidence
 from cuspfa.inference.variational.search import Search
+from cuspfa.inference.variational.search_given_k import search_given_k
+from cuspfa.model.likelihoods.gaussian import spectral_loadings
+from cuspfa.model.slabs import Slab
 from oracles import thermodynamic as oracle
 
 FIXED = CuspPrior(slab=GaussianSlab(1.0), noise_shape=1.0, noise_rate=0.3)
@@ -84,10 +93,9 @@ def settled(source, prior, k):
         tol=1e-4,
         max_iter=2000,
         max_factors=source.p,
-        rng=np.random.default_rng(0),
     )
-    search.at_k(k)
-    return search
+    search_given_k(search, k)
+    return search.candidates
 
 
 @cache
@@ -95,15 +103,15 @@ def table(name):
     case, rows = CASES[name], []
     source = prepared_of(case).source
     for k, truth in enumerate(TRUTH[name]):
-        search = settled(source, case.prior, k)
-        state, rng = search.best.state, np.random.default_rng(0)
+        candidates = settled(source, case.prior, k)
+        state, rng = candidates.best.state, np.random.default_rng(0)
         collapsed = evidence(state, source, case.prior, rng, 800)
         assert collapsed.error < 0.2
         found = collapsed
         if k:
             found = bridged_evidence(state, source.statistics(), case.prior, rng, 800)
         constant = case.prior.log_count_probability(k)
-        bound = search.curve[k].lower_bound
+        bound = candidates.curve[k].lower_bound
         values = (found.value, collapsed.value, bound)
         rows.append(Row(k, truth, *(value - constant for value in values)))
     return rows
@@ -125,7 +133,12 @@ def disagreement(gaps):
 def truth_of(name, k, **options):
     case = CASES[name]
     slab = case.prior.slab
-    given = slab.variance if isinstance(slab, GaussianSlab) else (slab.shape, slab.rate)
+    given: float | tuple[float, float]
+    if isinstance(slab, InverseGammaSlab):
+        given = (slab.shape, slab.rate)
+    else:
+        assert isinstance(slab, GaussianSlab)
+        given = slab.variance
     model = oracle.Model(k, given, (case.prior.noise_shape, case.prior.noise_rate))
     y = (case.y - case.y.mean(axis=0)) / prepared_of(case).scale
     rows = oracle.rows_without_mean(y) if case.flat_mean else y
@@ -219,3 +232,80 @@ def test_the_slab_averaged_over_rotations(squared_norms):
     best = np.sum(slab.log_density(np.array(squared_norms), p))
     if max(squared_norms) > 2 * min(squared_norms):
         assert abs(best - truth) > 1.0  # negative control: not to average is to be wrong
+
+
+@pytest.mark.parametrize("p", [4, 25, 200])
+def test_the_mean_over_rotations_of_two_columns(p):
+    """By a fine rule over the angle, by the rule of any slab, and in closed form."""
+    slab = InverseGammaSlab(2.0, 0.1)
+    one, two = np.full((3, 40), 20.0), np.tile(np.geomspace(0.001, 30.0, 40), (3, 1))
+    nodes, weights = np.polynomial.legendre.leggauss(4000)
+    part = np.cos(nodes * np.pi / 4) ** 2
+    before = slab.log_density(one[0], p) + slab.log_density(two[0], p)
+    c = part[:, None]
+    turned = slab.log_density(one[0, 0] * c + two[0] * (1 - c), p)
+    turned = turned + slab.log_density(one[0, 0] * (1 - c) + two[0] * c, p)
+    expected = np.log(weights / 2 @ np.exp(turned - before))
+    np.testing.assert_allclose(slab.log_pair_average(one, two, p)[1], expected, atol=1e-5)
+    by_rule = Slab.log_pair_average(slab, one, two, p)[1]
+    np.testing.assert_allclose(by_rule, expected, atol=1e-3)
+    assert np.min(expected) < -1.0  # negative control: it is not the density as it is
+
+
+def test_the_shift_is_the_derivative_of_the_best_loadings():
+    """Of ΛΛᵀ, which has no rotation, against the best loadings for noise changed a little."""
+    sim = simulate(400, 9, 2, random_state=11)
+    source = prepare_rows(sim.X, scaling="columns", flat_mean=True).source
+    state, data = settled(source, LEARNED, 2).best.state, source.statistics()
+    shift = bridge_proposal.Shift(state, data, data.n * state.noise.precision)
+    noise = state.noise_variance
+
+    def best(variance):
+        values, vectors = np.linalg.eigh(
+            data.rows.T @ data.rows / np.sqrt(np.outer(variance, variance))
+        )
+        return spectral_loadings(values[:-3:-1], vectors[:, :-3:-1], variance, data.n)
+
+    change = 1e-5 * np.random.default_rng(0).standard_normal(9)
+    before, after = best(noise), best(noise * np.exp(change))
+    certain = np.linalg.norm(shift.turned, axis=0)  # the part of a shift that is made
+    assert np.all((certain > 0.7) & (certain <= 1.0))
+    factors = shift.root[:, None] * shift.directions[:, :2] * shift.scale
+    np.testing.assert_allclose(factors @ factors.T, before @ before.T, atol=1e-9)
+    turned = factors @ (shift.turned / certain)
+    moved = shift.of(change[:, None])[0] / certain
+    expected = after @ after.T - before @ before.T
+    found = moved @ turned.T + turned @ moved.T
+    np.testing.assert_allclose(found, expected, atol=0.02 * np.abs(expected).max())
+    assert np.abs(expected).max() > 1e-6
+
+
+def test_noise_of_columns_that_share_a_factor_with_few_is_uncertain():
+    """A doublet leaves its noise variances open; columns without a factor have n/2 each."""
+    doublet = np.zeros((6, 1))
+    doublet[:2, 0] = np.sqrt(0.5)
+    root = bridge_proposal.noise_root(doublet, 100.0)
+    variances = np.diag(np.linalg.inv(root @ root.T))
+    alone = bridge_proposal.PROPOSAL_NOISE_FACTOR / (50.0 * (1 + bridge_proposal.LEAST_INFORMATION))
+    np.testing.assert_allclose(variances[2:], alone)
+    assert np.all(variances[:2] > 10 * alone)
+
+
+def test_draws_that_are_added_later_give_the_same_as_all_at_once_to_their_error():
+    """And the draws made first are kept: the second half alone would give another number."""
+    sim = simulate(120, 8, 2, random_state=12)
+    source = prepare_rows(sim.X, scaling="columns", flat_mean=True).source
+    state, data = settled(source, LEARNED, 2).best.state, source.statistics()
+
+    def made(seed):
+        return Bridge(state, data, LEARNED, np.random.default_rng(seed))
+
+    steps, once = made(0), made(1)
+    first = steps.with_draws(64)
+    assert steps.with_draws(64) == first  # no new draws
+    all_of_them, at_once = steps.with_draws(256), once.with_draws(256)
+    assert all_of_them.n_draws == at_once.n_draws == 256
+    apart = np.hypot(all_of_them.error, at_once.error)
+    assert abs(all_of_them.value - at_once.value) < 4 * apart
+    assert all_of_them.value != first.value
+    assert all_of_them.error < first.error

@@ -4,6 +4,7 @@ import itertools
 import math
 import time
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,29 +13,29 @@ from cuspfa import CuspFactorAnalysis, Gibbs, Variational, datasets
 from cuspfa._utils.fit_warning_text import rounded
 from cuspfa.data.complete import prepare_rows
 from cuspfa.errors import ConvergenceWarning, CuspWarning, InputError
-from cuspfa.inference.variational import model_selection
+from cuspfa.inference.variational import candidates as candidates_module
+from cuspfa.inference.variational import compiled_run, model_selection
 from cuspfa.inference.variational import run as fit_module
 from cuspfa.inference.variational import search as search_module
 from cuspfa.inference.variational import settings as method_module
+from cuspfa.inference.variational.candidates import Candidates, Point
 from cuspfa.inference.variational.collapsed_bound import Evidence
-from cuspfa.inference.variational.progress import OutOfTime, Point, outlook
+from cuspfa.inference.variational.progress import SearchTimeout, VariationalProgress
 from cuspfa.inference.variational.run import Status
 from cuspfa.inference.variational.search import Search
+from cuspfa.inference.variational.search_over_k import search_over_k
 from cuspfa.inference.variational.search_settings import SearchSettings
+from cuspfa.inference.variational.walk import walk_down
 from cuspfa.model.prior import CuspPrior
+from support import with_missing
 
 X = datasets.simulate(150, 8, 2, random_state=3).X
 OUT_OF_TIME = "out of time: stopped at max_time, with the best of what was tried by then"
 
 
-def with_missing(rows, part=0.05):
-    lacking = np.random.default_rng(0).random(rows.shape) < part
-    return np.where(lacking, np.nan, rows)
-
-
 def set_search(monkeypatch, **values):
     """Change tuning values of the searches that a fit makes."""
-    monkeypatch.setattr(method_module, "SEARCH", SearchSettings(**values))
+    monkeypatch.setattr(method_module, "DEFAULT_SEARCH", SearchSettings(**values))
 
 
 def walks(n, p):
@@ -47,17 +48,17 @@ def ticking(monkeypatch):
     looks = itertools.count()
     seen = []
 
-    def monotonic():
-        seen.append(next(looks))
-        return float(seen[-1])
-
     class Clock:
+        def monotonic(self):
+            seen.append(next(looks))
+            return float(seen[-1])
+
         def __getattr__(self, name):
             return getattr(time, name)
 
     clock = Clock()
-    clock.monotonic = monotonic
-    for module in (fit_module, method_module, search_module):
+    modules = (fit_module, compiled_run, method_module, search_module, candidates_module)
+    for module in modules:
         monkeypatch.setattr(module, "time", clock)
     return seen
 
@@ -73,7 +74,7 @@ def ticking(monkeypatch):
         (X, {"init": "random", "n_init": 4}),
         (X, {"n_factors": 3}),
         (X, {"n_factors": 0}),
-        (with_missing(X), {}),
+        (with_missing(X, 0.05), {}),
         (X, {"prior": CuspPrior.variational_paper()}),
     ],
     ids=["search", "collapsed", "random", "given", "none", "missing values", "finite spike"],
@@ -143,18 +144,19 @@ def test_time_that_is_over_at_any_moment_leaves_a_usable_fit(ticking, rows, scor
 
 def test_evidence_of_other_numbers_alone_decides_nothing():
     for step, left in ((-1, 0), (0, 1)):
-        made = search_with({})
+        source = prepare_rows(X, scaling="columns", flat_mean=True).source
+        made = Search(source, CuspPrior(), tol=0.05, max_iter=2000, max_factors=100)
 
         def score_candidates(search, step=step):
-            k = search.best.state.n_factors
+            k = search.candidates.best.state.n_factors
             assert k == 2
-            search.evidence_by_k[k + step] = Evidence(0.0, 0.1)
-            raise OutOfTime
+            search.candidates.evidence_by_k[k + step] = Evidence(0.0, 0.1)
+            raise SearchTimeout
 
-        with pytest.raises(OutOfTime):
-            made.over_k(score_candidates)
-        assert len(made.evidence_by_k) == left
-        assert made.chosen.state.n_factors == 2
+        with pytest.raises(SearchTimeout):
+            search_over_k(made, score_candidates)
+        assert len(made.candidates.evidence_by_k) == left
+        assert made.candidates.chosen.state.n_factors == 2
 
 
 def test_a_given_number_is_kept_when_time_is_over_on_the_way_to_it(ticking, monkeypatch):
@@ -222,7 +224,7 @@ def test_the_start_of_a_sampler_has_half_of_its_time(monkeypatch):
 def test_the_usual_limit_is_told_with_the_rise_of_the_bound(monkeypatch):
     rows = datasets.simulate(2000, 30, 6, random_state=0).X
     assert CuspFactorAnalysis().fit(rows).n_factors_ == 6
-    monkeypatch.setattr(method_module, "MOST_FACTORS", 5)
+    monkeypatch.setattr(method_module, "DEFAULT_MAX_FACTORS", 5)
     set_search(monkeypatch, large=2)
     with pytest.warns(CuspWarning) as caught:
         model = CuspFactorAnalysis().fit(rows)
@@ -241,7 +243,7 @@ def test_the_usual_limit_is_told_with_the_rise_of_the_bound(monkeypatch):
 
 
 def test_a_limit_is_not_told_where_it_was_not_reached(monkeypatch):
-    monkeypatch.setattr(method_module, "MOST_FACTORS", 3)
+    monkeypatch.setattr(method_module, "DEFAULT_MAX_FACTORS", 3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert CuspFactorAnalysis().fit(X).n_factors_ == 2
@@ -285,29 +287,25 @@ def test_long_steps_come_to_where_single_ones_do(monkeypatch):
 
 
 @pytest.mark.long
-def test_long_steps_down(monkeypatch):
+def test_long_steps_down():
     """From far too many factors, as the spectrum of series suggests."""
     rows = datasets.simulate(400, 60, 4, random_state=0).X
     prepared = prepare_rows(rows, scaling="columns", flat_mean=True)
 
-    def search():
-        made = Search(
+    def search(large):
+        made: Any = Search(
             prepared.source,
             CuspPrior().for_counts(400),
             tol=0.05,
             max_iter=2000,
             max_factors=50,
-            rng=np.random.default_rng(0),
-            settings=method_module.SEARCH,
+            settings=SearchSettings(large=large),
         )
         made.try_state(made.spectral_state(50))
-        made.walk_down()
-        return made
+        walk_down(made)
+        return made.candidates
 
-    set_search(monkeypatch, large=8)
-    long = search()
-    set_search(monkeypatch, large=10**9)
-    single = search()
+    long, single = search(8), search(10**9)
     assert set(range(4, 50)) < set(single.curve)
     assert len(long.curve) < 0.35 * len(single.curve)
     assert long.best.state.n_factors == single.best.state.n_factors == 4
@@ -317,26 +315,9 @@ def test_long_steps_down(monkeypatch):
 # --- progress ---
 
 
-class _Best:
-    """A run of so many factors."""
-
-    def __init__(self, k, total):
-        self.state, self.total = type("State", (), {"n_factors": k})(), total
-
-
-def search_with(curve, max_factors=100):
-    prepared = prepare_rows(X, scaling="columns", flat_mean=True)
-    made = Search(
-        prepared.source,
-        CuspPrior(),
-        tol=0.05,
-        max_iter=2000,
-        max_factors=max_factors,
-        rng=np.random.default_rng(0),
-        began=0.0,
-    )
+def candidates_with(curve):
+    made = Candidates(0.05, 0.0, SearchSettings())
     made.curve = curve
-    made.best_by_k = {k: _Best(k, point.lower_bound) for k, point in curve.items()}
     return made
 
 
@@ -349,18 +330,18 @@ def test_the_rise_of_the_bound_is_measured_over_the_last_tenth():
         90: Point(-4000.0, 5, good, 30.0),
         87: Point(-9999.0, 5, given_up, 31.0),
     }
-    assert search_with(curve).climb() == (100.0, 2.0)  # from 80 to 90
-    assert outlook(curve, 0.1, 100, math.inf) == (100.0, 20.0)
-    assert outlook(curve, 0.1, 100, 5.0) == (100.0, 5.0)
-    beyond = search_with(curve | {91: Point(-4100.0, 5, given_up, 32.0)})
-    assert all(math.isnan(value) for value in beyond.climb())  # it does not rise any more
-    alone = search_with({90: curve[90], 89: Point(-4300.0, 5, good, 1.0)})
-    assert all(math.isnan(value) for value in alone.climb())  # one factor says little
-    assert all(math.isnan(value) for value in search_with({}).climb())
+    assert candidates_with(curve).rise_per_factor() == (100.0, 2.0)  # from 80 to 90
+    assert candidates_with(curve).outlook(100, math.inf) == (100.0, 20.0)
+    assert candidates_with(curve).outlook(100, 5.0) == (100.0, 5.0)
+    beyond = candidates_with(curve | {91: Point(-4100.0, 5, given_up, 32.0)})
+    assert all(math.isnan(value) for value in beyond.rise_per_factor())  # it does not rise any more
+    alone = candidates_with({90: curve[90], 89: Point(-4300.0, 5, good, 1.0)})
+    assert all(math.isnan(value) for value in alone.rise_per_factor())  # one factor says little
+    assert all(math.isnan(value) for value in candidates_with({}).rise_per_factor())
 
 
 def test_a_callback_is_told_of_the_rise():
-    heard = []
+    heard: list[VariationalProgress] = []
     method = Variational(callback=heard.append, max_factors=60, criterion="bound")
     CuspFactorAnalysis(method=method).fit(walks(1000, 100))
     assert {at.max_factors for at in heard} == {60}

@@ -6,20 +6,30 @@ from numpy.testing import assert_allclose
 from scipy.stats import invgamma, multivariate_normal, poisson
 
 import bridge
-from cuspfa import CuspFactorAnalysis, CuspPrior, GaussianSlab, InverseGammaSlab, Variational
+from cuspfa import (
+    CuspFactorAnalysis,
+    CuspPrior,
+    EmpiricalBayesSlab,
+    GaussianSlab,
+    InverseGammaSlab,
+    Variational,
+)
 from cuspfa.data.complete import prepare_rows
 from cuspfa.datasets import load_bfi, simulate
+from cuspfa.inference.updates import Loadings, LoadingsDistribution
 from cuspfa.inference.variational import collapsed_bound as module
 from cuspfa.inference.variational.collapsed_bound import evidence
 from cuspfa.inference.variational.search import Search
+from cuspfa.inference.variational.search_given_k import search_given_k
+from cuspfa.missing.updates import RowwiseLoadings
+from support import complete_rows
 
 
 def fitted(y, k, prior, *, scaling="none", flat=False):
     source = prepare_rows(y, scaling=scaling, flat_mean=flat).source
-    rng = np.random.default_rng(0)
-    search = Search(source, prior, tol=1e-4, max_iter=2000, max_factors=y.shape[1], rng=rng)
-    search.at_k(k)
-    return search.best, source
+    search = Search(source, prior, tol=1e-4, max_iter=2000, max_factors=y.shape[1])
+    search_given_k(search, k)
+    return search.candidates.best, source
 
 
 @pytest.mark.parametrize("shape", [(30, 6), (5, 12)], ids=str)
@@ -34,6 +44,15 @@ def test_log_likelihood_is_that_of_the_joint_gaussian(shape):
         assert source.log_likelihood(loadings, noise) == pytest.approx(expected, rel=1e-10)
 
 
+def directions(pairs, k, mirrored):
+    """1 at (row, column) of each pair and `mirrored` at (column, row), as matrices."""
+    matrices = np.zeros((len(pairs[0]), k, k))
+    for matrix, h, other in zip(matrices, *pairs, strict=True):
+        matrix[other, h] = mirrored
+        matrix[h, other] = 1.0
+    return matrices
+
+
 @pytest.mark.parametrize("slab", [GaussianSlab(0.5), InverseGammaSlab(1.5, 0.5)], ids=str)
 def test_the_widened_law_is_the_gaussian_it_claims_to_be(slab):
     y = simulate(80, 5, 3, random_state=2).X
@@ -44,19 +63,16 @@ def test_the_widened_law_is_the_gaussian_it_claims_to_be(slab):
     for j, block in enumerate(bridge.row_covariances(state.loadings)):
         covariance[j * k : (j + 1) * k, j * k : (j + 1) * k] = block
     narrow = np.linalg.inv(covariance)
-    u = np.array([(widened.mean @ d.reshape(k, k)).ravel() for d in widened.directions.toarray()])
+    u = np.array([(widened.mean @ d).ravel() for d in directions(widened.pairs, k, 1.0)])
     covariance += u.T @ (widened.widths[:, None] * u)
     assert np.any(widened.widths > 1e-6)
     rng = np.random.default_rng(3)
     distribution = multivariate_normal(np.zeros(p * k), covariance)
-    draws = []
-    for _ in range(4000):
-        delta, log_q = widened.draw(rng)
-        draws.append(delta.ravel())
-    assert log_q == pytest.approx(distribution.logpdf(delta.ravel()), rel=1e-9)
-    assert_allclose(np.cov(np.array(draws).T), covariance, atol=0.08 * covariance.max())
-    angles = module.antisymmetric(k).toarray()
-    turns = np.array([(widened.mean @ a.reshape(k, k)).ravel() for a in angles])
+    delta, log_q = widened.draw(4000, rng)
+    draws = delta.reshape(4000, p * k)
+    assert_allclose(log_q[:100], distribution.logpdf(draws[:100]), rtol=1e-9)
+    assert_allclose(np.cov(draws.T), covariance, atol=0.08 * covariance.max())
+    turns = np.array([(widened.mean @ d).ravel() for d in directions(widened.turns, k, -1.0)])
     assert_allclose(widened.information, turns @ np.linalg.inv(covariance) @ turns.T, rtol=1e-7)
     assert not np.allclose(widened.information, turns @ narrow @ turns.T, rtol=1e-2)
 
@@ -130,7 +146,7 @@ def test_a_dead_factor_does_not_upset_it():
 @pytest.mark.long
 def test_the_search_weighs_by_evidence_unless_told_otherwise():
     y = load_bfi(subset="items").data
-    y = y[~np.isnan(y).any(axis=1)]
+    y = complete_rows(y)
     by_bound = CuspFactorAnalysis(method=Variational(criterion="bound")).fit(y)
     by_evidence = CuspFactorAnalysis(random_state=0).fit(y)
     assert by_bound.n_factors_ < by_evidence.n_factors_
@@ -156,22 +172,55 @@ def test_a_clear_answer_is_not_weighed():
     assert all(np.isnan(entry.evidence) for entry in model.search_)
 
 
-def test_directions_are_the_literal_matrices():
-    assert module.symmetric(0).shape == module.antisymmetric(0).shape == (0, 0)
-    for k in (1, 2, 4):
-        pairs = [(h, m) for h in range(k) for m in range(h, k)]
-        both = module.symmetric(k).toarray().reshape(-1, k, k)
-        turns = module.antisymmetric(k).toarray().reshape(-1, k, k)
-        assert len(both) == len(pairs)
-        assert len(turns) == k * (k - 1) // 2
-        for matrix, (h, m) in zip(both, pairs, strict=True):
-            expected = np.zeros((k, k))
-            expected[h, m] = expected[m, h] = 1.0
-            assert np.array_equal(matrix, expected)
-        for matrix, (h, m) in zip(turns, [one for one in pairs if one[0] < one[1]], strict=True):
-            expected = np.zeros((k, k))
-            expected[h, m], expected[m, h] = 1.0, -1.0
-            assert np.array_equal(matrix, expected)
+@pytest.mark.parametrize("k", [0, 1, 2, 5])
+@pytest.mark.parametrize("missing", [False, True])
+def test_metrics_of_directions_are_quadratic_forms(k, missing):
+    """Against Σ_j (Xᵀμ_j)ᵀ V_j^{-1} (Yᵀμ_j) with the literal matrices X and Y."""
+    rng, p = np.random.default_rng(k), 6
+    mean = rng.normal(size=(p, k))
+    distribution: LoadingsDistribution
+    if missing:
+        roots = rng.normal(size=(p, k, k + 2))
+        distribution = RowwiseLoadings(mean, roots @ roots.transpose(0, 2, 1), mean, 0.0)
+    else:
+        distribution = Loadings(
+            mean, rng.normal(size=(k, k)), rng.uniform(1, 2, p), rng.uniform(0, 3, k), 0.0
+        )
+    precision = np.linalg.inv(distribution.covariances())
+    turns = module._turns_by_strength(distribution.column_squared_norm)
+    found = module.direction_metrics(distribution.metric(), k, turns)
+    both = (directions(np.triu_indices(k), k, 1.0), directions(turns, k, -1.0))
+    moved = [np.einsum("jr,xrc->xjc", mean, matrices) for matrices in both]
+    for numbers, (x, y) in zip(found, [(0, 0), (0, 1), (1, 1)], strict=True):
+        expected = np.einsum("xjc,jcd,yjd->xy", moved[x], precision, moved[y])
+        assert_allclose(numbers, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_rotations_of_the_strongest_columns_come_first():
+    norms = np.array([1.0, 5.0, 3.0, 4.0])
+    first, other = module._turns_by_strength(norms)
+    order = np.argsort(-norms)
+    for m in (2, 3, 4):
+        pairs = m * (m - 1) // 2
+        assert set(first[:pairs]) | set(other[:pairs]) == set(order[:m])
+
+
+@pytest.mark.parametrize("slab", [InverseGammaSlab(2.0, 0.4), EmpiricalBayesSlab()], ids=str)
+def test_the_loss_of_mixed_columns_is_a_mean_over_rotations(slab):
+    rng, p, k = np.random.default_rng(5), 12, 4
+    root = rng.normal(size=(30, k)) * [4.0, 2.0, 1.0, 0.4]
+    second = root.T @ root
+    found = module._mixing_losses(second, slab, p)
+    assert found[0] == pytest.approx(0.0, abs=1e-10)
+    for m in (2, 3, 4):
+        turns = np.linalg.qr(rng.standard_normal((20_000, m, m)))[0]
+        norms = np.einsum("rah,ab,rbh->rh", turns, second[:m, :m], turns, optimize=True)
+        mixed = np.sum(slab.log_density(norms, p), axis=1)
+        expected = np.sum(slab.log_density(np.diag(second)[:m], p)) - mixed.mean()
+        assert found[m - 1] == pytest.approx(expected, abs=0.5)
+        assert expected > 0.5  # negative control: there is something to lose
+    invariant = EmpiricalBayesSlab(shared=True)
+    assert np.all(module._mixing_losses(second, invariant, p) == 0.0)
 
 
 def test_nested_determinants_end_where_a_block_is_not_positive():
@@ -183,3 +232,19 @@ def test_nested_determinants_end_where_a_block_is_not_positive():
     matrix[4, 4] = -1.0
     assert_allclose(module._nested_log_dets(matrix), expected[:4], rtol=1e-10)
     assert module._nested_log_dets(np.zeros((0, 0))).shape == (0,)
+
+
+def test_draws_of_a_bound_that_are_added_later():
+    """They agree with as many at once to their error, and those made first are kept."""
+    found, source = fitted(simulate(90, 8, 2, random_state=8).X, 2, CuspPrior(), flat=True)
+
+    def made(seed):
+        return module.CollapsedBound(found.state, source, CuspPrior(), np.random.default_rng(seed))
+
+    steps, once = made(0), made(1)
+    first = steps.with_draws(40)
+    assert steps.with_draws(40) == first  # no new draws
+    later, at_once = steps.with_draws(640), once.with_draws(640)
+    assert abs(later.value - at_once.value) < 4 * np.hypot(later.error, at_once.error)
+    assert later.error < 0.5 * first.error
+    assert later.value != first.value

@@ -13,6 +13,7 @@ from cuspfa.missing.patterns import IncompleteRows
 from cuspfa.missing.source import MissingDataSource
 from cuspfa.model.prior import CuspPrior
 from cuspfa.model.slabs import EmpiricalBayesSlab, GaussianSlab, InverseGammaSlab
+from support import factor_rows
 
 positive = st.floats(0.05, 20.0)
 
@@ -32,7 +33,7 @@ def problems(draw):
     n, p = draw(st.integers(2, 30)), draw(st.integers(1, 15))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     k = draw(st.integers(0, 4))
-    y = rng.normal(size=(n, k)) @ rng.normal(size=(k, p)) + rng.normal(size=(n, p))
+    y = factor_rows(n, p, k, rng)
     y = (y - y.mean(axis=0)) * draw(st.sampled_from([1e-2, 1.0, 50.0]))
     if draw(st.booleans()):
         y[:, -1] = y[:, 0]  # a duplicated column

@@ -10,6 +10,7 @@ from cuspfa.inference.variational.init import draw_start
 from cuspfa.inference.variational.run import iteration
 from cuspfa.model.prior import CuspPrior
 from cuspfa.model.slabs import GaussianSlab
+from support import factor_rows
 
 PRIOR = CuspPrior.variational_paper()
 
@@ -17,14 +18,14 @@ PRIOR = CuspPrior.variational_paper()
 @pytest.fixture
 def problem():
     rng = np.random.default_rng(0)
-    y = rng.normal(size=(60, 2)) @ rng.normal(size=(2, 6)) + rng.normal(size=(60, 6))
+    y = factor_rows(60, 6, 2, rng)
     source = bridge.source_of(y - y.mean(axis=0))
     return source, draw_start(source, PRIOR, 7, np.random.default_rng(1), n_factors=3)
 
 
 def test_stops_when_the_bound_grows_by_less_than_tol(problem):
     source, start = problem
-    run = run_module.run(start, source, PRIOR, tol=0.05, max_iter=1000)
+    run = run_module.run_iterations(start, source, PRIOR, tol=0.05, max_iter=1000)
     growth = np.diff(run.trace)
     assert run.status is run_module.Status.CONVERGED
     assert np.all(growth[:-1] >= 0.05)
@@ -37,13 +38,15 @@ def test_stops_when_the_bound_grows_by_less_than_tol(problem):
 
 def test_a_candidate_that_cannot_catch_up_is_given_up(problem):
     source, start = problem
-    whole = run_module.run(start, source, PRIOR, tol=1e-6, max_iter=1000)
-    hopeless = run_module.run(
+    whole = run_module.run_iterations(start, source, PRIOR, tol=1e-6, max_iter=1000)
+    hopeless = run_module.run_iterations(
         start, source, PRIOR, tol=1e-6, max_iter=1000, target=whole.total + 50
     )
     assert hopeless.status is run_module.Status.PRUNED
     assert hopeless.n_iter < whole.n_iter
-    hopeful = run_module.run(start, source, PRIOR, tol=1e-6, max_iter=1000, target=whole.total - 1)
+    hopeful = run_module.run_iterations(
+        start, source, PRIOR, tol=1e-6, max_iter=1000, target=whole.total - 1
+    )
     assert hopeful.total == pytest.approx(whole.total, abs=1e-6)
 
 
@@ -58,7 +61,7 @@ def test_an_interrupt_keeps_the_best_state(problem, monkeypatch):
         return iteration(state, source, prior)
 
     monkeypatch.setattr(run_module, "iteration", interrupted)
-    run = run_module.run(start, source, PRIOR, tol=1e-12, max_iter=100)
+    run = run_module.run_iterations(start, source, PRIOR, tol=1e-12, max_iter=100)
     assert run.status is run_module.Status.INTERRUPTED
     assert run.n_iter == 3
     assert run.total == lower_bound(run.state, source, PRIOR).total
@@ -66,18 +69,18 @@ def test_an_interrupt_keeps_the_best_state(problem, monkeypatch):
 
 def test_a_tight_tolerance_ends_at_a_fixed_point(problem):
     source, start = problem
-    run = run_module.run(start, source, PRIOR, tol=1e-9, max_iter=5000)
+    run = run_module.run_iterations(start, source, PRIOR, tol=1e-9, max_iter=5000)
     state = run.state
     for _ in range(100):
         state = iteration(state, source, PRIOR)
     assert lower_bound(state, source, PRIOR).total == pytest.approx(run.bound.total, abs=1e-6)
-    loose = run_module.run(start, source, PRIOR, tol=0.5, max_iter=5000)
+    loose = run_module.run_iterations(start, source, PRIOR, tol=0.5, max_iter=5000)
     assert loose.bound.total < run.bound.total - 1e-3
 
 
 def test_stops_at_max_iter(problem):
     source, start = problem
-    run = run_module.run(start, source, PRIOR, tol=1e-12, max_iter=3)
+    run = run_module.run_iterations(start, source, PRIOR, tol=1e-12, max_iter=3)
     assert run.status is run_module.Status.MAX_ITER
     assert run.n_iter == 3
 
@@ -94,7 +97,7 @@ def test_a_cycle_that_lowers_the_bound_is_refused(problem, monkeypatch):
         return after._replace(noise=after.noise._replace(rate=2.0 * after.noise.rate))
 
     monkeypatch.setattr(run_module, "iteration", broken)
-    run = run_module.run(start, source, PRIOR, tol=1e-12, max_iter=10)
+    run = run_module.run_iterations(start, source, PRIOR, tol=1e-12, max_iter=10)
     assert run.status is run_module.Status.ELBO_DECREASED
     assert run.n_iter == 2
     assert run.bound.total == lower_bound(run.state, source, PRIOR).total

@@ -13,15 +13,20 @@ from cuspfa import CuspFactorAnalysis, CuspPrior, EmpiricalBayesSlab, Variationa
 from cuspfa.data.in_memory import RotatedRows
 from cuspfa.errors import CuspWarning
 from cuspfa.inference.variational import settings as settings_module
-from cuspfa.inference.variational.init import principal_axes
+from cuspfa.inference.variational import walk as walk_module
+from cuspfa.inference.variational.init import principal_directions
+from cuspfa.inference.variational.run import Status
+from cuspfa.inference.variational.search import Search
 from cuspfa.inference.variational.search_settings import SearchSettings
+from cuspfa.inference.variational.walk import restart
+from support import complete_rows
 
 # --- a given K ---
 
 
 def bfi_items():
     rows = np.asarray(datasets.load_bfi(subset="items").data, dtype=float)
-    return rows[~np.isnan(rows).any(axis=1)]
+    return complete_rows(rows)
 
 
 @pytest.mark.parametrize(
@@ -41,6 +46,33 @@ def test_the_number_that_was_found_can_be_given(rows):
 def test_a_number_that_the_data_do_not_support_is_told():
     with pytest.warns(CuspWarning, match="have no loadings"):
         CuspFactorAnalysis(n_factors=8).fit(load_wine().data)
+
+
+# --- runs that cannot win ---
+
+
+def test_a_run_is_pruned_when_it_cannot_come_within_reach():
+    """With a factor too many the bound is tens of nats lower: pruned, unless that is allowed."""
+    sim = datasets.simulate(400, 60, 4, random_state=3)
+    source = bridge.source_of((sim.X - sim.X.mean(axis=0)) / sim.X.std(axis=0))
+    search = Search(source, CuspPrior(), tol=0.05, max_iter=1000, max_factors=20)
+    best = search.try_state(search.spectral_state(4), patient=True)
+    start = search.larger(best.state)
+    whole = search.try_state(start, patient=True)
+    assert whole.status is Status.CONVERGED
+    lower = best.total - whole.total
+    assert lower > 20
+    assert search.try_state(start).status is Status.PRUNED
+    assert search.try_state(start, behind=0.5 * lower).status is Status.PRUNED
+    assert search.try_state(start, behind=lower + 1).status is Status.CONVERGED
+
+
+def test_restarts_at_the_maximum_that_is_known_do_not_lead_to_another_walk(monkeypatch):
+    """On wine a best run that had not converged let every restart seem better."""
+    walks = []
+    monkeypatch.setattr(walk_module, "restart", lambda search: walks.append(restart(search)))
+    CuspFactorAnalysis().fit(load_wine().data)
+    assert walks == [False]
 
 
 # --- where scoring ends ---
@@ -71,7 +103,7 @@ def test_evidence_that_rises_at_a_limit_is_told(monkeypatch):
         warnings.simplefilter("error")
         free = evidences(model.fit(rows))
     limit = min(free) + 1
-    monkeypatch.setattr(settings_module, "SEARCH", SearchSettings(heaviest=limit))
+    monkeypatch.setattr(settings_module, "DEFAULT_SEARCH", SearchSettings(heaviest=limit))
     with pytest.warns(CuspWarning, match="evidence still rose by about .* nats"):
         model.fit(rows)
     assert max(evidences(model)) == model.n_factors_ == limit
@@ -114,8 +146,8 @@ def test_random_starts_do_not_depend_on_the_order_and_signs_of_columns():
     rows = datasets.simulate(60, 8, 2, random_state=0).X
     rng = np.random.default_rng(1)
     order, sign = rng.permutation(8), rng.choice([-1.0, 1.0], 8)
-    axes = principal_axes(bridge.source_of(rows), 8)
-    other = principal_axes(bridge.source_of(rows[:, order] * sign), 8)
+    axes = principal_directions(bridge.source_of(rows), 8)
+    other = principal_directions(bridge.source_of(rows[:, order] * sign), 8)
     np.testing.assert_allclose(axes.T @ axes, np.eye(8), atol=1e-10)
     expected = axes[order] * sign[:, None]
     mirrored = np.sign(np.sum(expected[:, 0] * other[:, 0]))

@@ -15,6 +15,7 @@ from cuspfa.inference.variational.steps import (
 )
 from cuspfa.model.process import expected_log_weights, update_labels
 from oracles import algorithm1 as oracle
+from support import factor_rows
 
 SHAPES = [(25, 5, 6), (5, 9, 4)]
 MILD = oracle.Hyper(alpha=1.7, theta_0=2.5, theta_inf=0.2, a_sigma=2.2, b_sigma=0.9)
@@ -28,7 +29,7 @@ class Problem:
         n, p, n_terms = shape
         rng = np.random.default_rng(3)
         self.rng = rng
-        self.y = rng.normal(size=(n, 2)) @ rng.normal(size=(2, p)) + rng.normal(size=(n, p))
+        self.y = factor_rows(n, p, 2, rng)
         self.prior, self.source = bridge.prior_of(MILD), bridge.source_of(self.y)
         literal = oracle.random_state(n, p, n_terms, rng)
         for _ in range(2):

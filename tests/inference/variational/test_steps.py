@@ -1,5 +1,7 @@
 """The package's iteration and bound against the literal Algorithm 1, from the same state."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -8,20 +10,21 @@ import bridge
 from cuspfa.inference.variational.elbo import lower_bound
 from cuspfa.inference.variational.steps import STEPS
 from oracles import algorithm1 as oracle
+from support import factor_rows
 
 SHAPES = [(30, 6, 7), (6, 15, 16), (40, 5, 3), (12, 4, 1), (9, 1, 2), (2, 3, 4)]
 HYPERS = {
-    "paper": oracle.Hyper(alpha=5.0, theta_0=1.0, theta_inf=1e-6, a_sigma=1.0, b_sigma=0.3),
+    "paper": oracle.PAPER,
     "mild": oracle.Hyper(alpha=1.7, theta_0=2.5, theta_inf=0.2, a_sigma=2.2, b_sigma=0.9),
 }
-CLOSE = {"rtol": 1e-9, "atol": 1e-12}
+CLOSE: dict[str, Any] = {"rtol": 1e-9, "atol": 1e-12}
 
 
 def problem(shape, seed=0):
     n, p, n_terms = shape
     rng = np.random.default_rng(seed)
     k = min(3, p)
-    y = rng.normal(size=(n, k)) @ rng.normal(size=(k, p)) + 0.6 * rng.normal(size=(n, p))
+    y = factor_rows(n, p, k, rng, noise=0.6)
     return y, bridge.share_covariance(oracle.random_state(n, p, n_terms, rng))
 
 

@@ -1,4 +1,4 @@
-"""The terminal's face of `cuspfa impute`."""
+"""The command `cuspfa impute`."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ from pathlib import Path
 
 import numpy as np
 
+from cuspfa._utils.arguments import must_be, whole
+from cuspfa._utils.wording import counted
 from cuspfa.cli.block_output import write_by_blocks
-from cuspfa.cli.commands.scores import check_output, matched, model_of, show_codes, write_values
+from cuspfa.cli.commands.scores import matched, model_of, show_codes, show_told
 from cuspfa.cli.console import Terminal
+from cuspfa.cli.options import ReadingOptions
+from cuspfa.cli.reading import as_in_fit
 from cuspfa.cli.saved_fits import load_fit
-from cuspfa.cli.terminal import Page, count, show_doubts
+from cuspfa.cli.terminal import Page, show_doubts
+from cuspfa.cli.written_tables import check_output, write_values
 from cuspfa.data.tables.column_names import made_up_names
-from cuspfa.data.tables.dialect import Reading
 from cuspfa.data.tables.read_table import reads_by_blocks
 from cuspfa.data.tables.reader import read_file
 from cuspfa.errors import InputError
-from cuspfa.posterior.base import Posterior
-from cuspfa.posterior.variational import VariationalPosterior
 
 MOST_DRAWS = 1000
 
@@ -31,51 +33,52 @@ def write_imputed(
     draws: int | None,
     std: bool,
     seed: int,
-    how: Reading,
+    read: ReadingOptions,
 ) -> None:
-    """The fit's columns of a table with their missing values filled."""
+    """Write the columns of the fit with their missing values filled in."""
     check_output(output, fit, data)
     if draws is not None and not 1 <= draws <= MOST_DRAWS:
-        raise InputError(f"--draws must be between 1 and {MOST_DRAWS}. Got {draws} instead.")
+        raise must_be("--draws", f"between 1 and {MOST_DRAWS}", draws)
     if draws is not None and std:
-        raise InputError("--std is for expected values: with --draws the tables tell the spread.")
-    if seed < 0:
-        raise InputError(f"--seed must be a whole number not below 0. Got {seed} instead.")
+        raise InputError(
+            "--std is for expected values. With --draws the tables show the uncertainty."
+        )
+    whole("--seed", seed, 0)
     posterior = load_fit(fit)
+    how, row_names, told = as_in_fit(read, id_column, posterior, data)
     if reads_by_blocks(data, None, how):
         write_by_blocks(posterior, "impute", data, output, how, id=id_column, draws=draws, std=std)
         return
-    table = read_file(data, id_column=id_column, how=how)
+    table = read_file(data, id_column=row_names, how=how, id_needed=id_column is not None)
     rows = matched(posterior, table)
     names = posterior.names or made_up_names(rows.shape[1])
-    model = model_of(posterior)
+    model, observed = model_of(posterior), ~np.isnan(rows)
     if draws is not None:
         drawn = model.impute(rows, n_draws=draws, random_state=seed)
-        write_values(names, drawn, table, output, numbered=True)
+        write_values(names, drawn, table, output, numbered=True, observed=observed)
     elif std:
         both = np.hstack(model.impute(rows, return_std=True))
-        write_values([*names, *(f"{name}_std" for name in names)], [both], table, output)
+        known = np.hstack([observed, observed])
+        of_std = [f"{name}_std" for name in names]
+        write_values([*names, *of_std], [both], table, output, observed=known)
     else:
-        write_values(names, [model.impute(rows)], table, output)
+        write_values(names, [model.impute(rows)], table, output, observed=observed)
     page = Page(Terminal(stderr=True))
+    show_told(page, told, table, id_column)
     show_doubts(page, table.notes)
     show_codes(page, posterior, rows)
     n_missing = int(np.isnan(rows).sum())
     lacking = int(np.isnan(rows).any(axis=1).sum())
-    filled = f"{count(n_missing, 'missing value')} in {count(lacking, 'row')} filled"
+    filled = f"{counted(n_missing, 'missing value')} in {counted(lacking, 'row')} filled"
     empty = int(np.isnan(rows).all(axis=1).sum())
     if empty:
-        filled += f"; {count(empty, 'row')} without any value, by the means of the fit alone"
+        filled += f"; {counted(empty, 'row')} without any value, filled by the means of the fit"
     page.paragraph(f"{filled[0].upper()}{filled[1:]}." if n_missing else "No value is missing.")
-    if draws is not None and not _exact(posterior):
+    if draws is not None and not posterior.has_exact_draws:
         page.paragraph(
-            "Loadings, noise and means were drawn without exact sweeps, for which a saved fit to "
-            "data with missing values, or to large ones, has no rows: their spread is approximate."
+            "Loadings, noise and means were drawn from the variational posterior, without exact "
+            "sweeps: this saved fit has no statistics of the data. Their variance is approximate."
         )
     if output is not None:
         what = f"{len(rows)} rows" if draws is None else f"{draws} tables of {len(rows)} rows"
-        page.console.print(f"Written {what} to {output}", soft_wrap=True, markup=False)
-
-
-def _exact(posterior: Posterior) -> bool:
-    return not isinstance(posterior, VariationalPosterior) or posterior.statistics is not None
+        page.console.say_written(output, what)

@@ -1,4 +1,4 @@
-"""`cuspfa info`."""
+"""The command `cuspfa info`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cuspfa.reporting.summary import summarise, summary_draws
 
 
 def print_info(path: Path) -> None:
-    """What a saved fit holds, and its summary."""
+    """Print what a saved fit contains, and its summary."""
     posterior = load_fit(path)
     with zipfile.ZipFile(path) as archive:
         content = json.loads(archive.read(CONTENT))
@@ -22,23 +22,23 @@ def print_info(path: Path) -> None:
     size = path.stat().st_size
     page.line(
         f"{content['format']} version {content['version']}, written by cuspfa "
-        f"{content['library']}, {_bytes(size)}"
+        f"{content['library']}, {_size_text(size)}"
     )
     if content["kind"] == "gibbs":
         inside = [f"{content['n_draws']} draws from {content['n_chains']} chain(s)"]
     else:
         inside = ["posterior of the loadings and noise variances"]
-    inside += [_statistics(content["statistics"]["type"])] if content["statistics"] else []
+    inside += [_statistics_text(content["statistics"]["type"])] if content["statistics"] else []
     n_missing = content.get("missing")
     inside += ["correlations of the data"] if n_missing and n_missing["correlation"] else []
     inside += ["factor scores of the rows"] if content["scores"] else []
     alternatives = len(content.get("parts", [None])) - 1
     inside += [f"{alternatives} other number(s) of factors"] if alternatives else []
-    page.paragraph(f"Inside: {'; '.join(inside)}.")
+    page.paragraph(f"Contains: {'; '.join(inside)}.")
     if n_missing and content["kind"] == "variational":
         page.paragraph(
-            "Values were missing in the data, and their rows are not in the file: intervals come "
-            "from draws without exact sweeps and differ a little from those of the fit."
+            "The data had missing values, and their rows are not in the file: intervals come from "
+            "draws without exact sweeps and differ a little from those of the fit."
         )
     page.line()
     draws = summary_draws(posterior)
@@ -49,13 +49,13 @@ def print_info(path: Path) -> None:
     show_fit_info(page, posterior.fit_info)
 
 
-def _statistics(kind: str) -> str:
+def _statistics_text(kind: str) -> str:
     if kind == "gram":
         return "cross-products of the data"
     return "the rows of the data up to a rotation (cuspfa fit --no-statistics leaves them out)"
 
 
-def _bytes(size: int) -> str:
+def _size_text(size: int) -> str:
     if size < 1000:
         return f"{size} bytes"
     return f"{size / 1e3:.0f} kB" if size < 1e6 else f"{size / 1e6:.1f} MB"

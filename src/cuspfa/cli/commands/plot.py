@@ -1,4 +1,4 @@
-"""`cuspfa plot`."""
+"""The command `cuspfa plot`."""
 
 from __future__ import annotations
 
@@ -8,30 +8,33 @@ import numpy as np
 
 from cuspfa._utils.optional import needed
 from cuspfa.cli.console import Terminal
-from cuspfa.cli.outputs import check_file, check_not_the_input
-from cuspfa.cli.saved_fits import load_fit
+from cuspfa.cli.options import ShowOptions
+from cuspfa.cli.outputs import check_file
+from cuspfa.cli.saved_fits import load_fit, shown_as
 from cuspfa.errors import InputError
 from cuspfa.io.atomic import replacing
 
-SUFFIXES = ("png", "svg", "pdf")
+FIGURE_SUFFIXES = ("png", "svg", "pdf")
 NO_DATE = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
 """Metadata without a date, so that the same fit gives the same file."""
 DOTS_PER_INCH = 200
 
 
-def draw(fit: Path, kind: str, output: Path) -> None:
+def draw(fit: Path, kind: str, output: Path, show: ShowOptions) -> None:
     """Draw one figure of a saved fit into a file."""
     suffix = output.suffix.lower().removeprefix(".")
-    if suffix not in SUFFIXES:
+    if suffix not in FIGURE_SUFFIXES:
         raise InputError(f"-o must end in .png, .svg or .pdf. Got {str(output)!r} instead.")
-    check_file("-o", output)
-    check_not_the_input("-o", output, str(fit))
+    check_file("-o", output, str(fit))
     needed("matplotlib", "cuspfa plot", "cli")
-    from cuspfa.reporting.plots import KINDS
+    from matplotlib import rc_context
 
-    posterior = load_fit(fit)
-    figure = np.ravel(KINDS[kind](posterior))[0].figure
-    with replacing(output) as temporary:
+    from cuspfa.reporting.plots import PLOTS
+
+    posterior = shown_as(load_fit(fit), show)
+    figure = np.ravel(PLOTS[kind](posterior))[0].figure
+    # Without a salt, ids in an SVG file would be random.
+    with replacing(output) as temporary, rc_context({"svg.hashsalt": "cuspfa"}):
         figure.savefig(
             temporary,
             format=suffix,
@@ -39,4 +42,4 @@ def draw(fit: Path, kind: str, output: Path) -> None:
             bbox_inches="tight",
             metadata=NO_DATE.get(suffix, {}),
         )
-    Terminal().print(f"Written to {output}", soft_wrap=True, markup=False)
+    Terminal().say_written(output)

@@ -1,17 +1,19 @@
-"""Some rows, and where they are from."""
+"""A block of rows, and what reads blocks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from cuspfa.data.column_choice import ColumnChoice
+from cuspfa.data.tables.answers import Answers
 from cuspfa.data.tables.notes import DroppedColumn, Note
 
 
 def as_kind(rows: Any, dtype: Any, *, copy: bool = False) -> Any:
-    """An array of another type; what is too large for it is infinite, which is refused later."""
+    """An array of another type. Values too large for it become infinite and are refused later."""
     with np.errstate(over="ignore"):
         return np.array(rows, dtype=dtype) if copy else np.asarray(rows, dtype=dtype)
 
@@ -20,39 +22,13 @@ class Block(NamedTuple):
     """Some rows, and where they are from."""
 
     rows: Any
-    """(m, p) dense, float64 or float32, in either order; NaN where there is a missing value."""
+    """(m, p) dense, float64 or float32, in either order; NaN where a value is missing."""
     place: str
-    """Name of the file, or what else they are from."""
+    """Name of the file or object that they are from."""
     first: int
-    """Number of the first row there."""
+    """Number of the first row in it."""
     empty: int = 0
-    """Rows without any value that were left out of it."""
-
-
-class Choice(NamedTuple):
-    """Columns to be read, by their positions among all."""
-
-    columns: Sequence[int]
-    excluded: Sequence[int] = ()
-    asked: bool = False
-    """Were they named by the user, so that one which looks like names of rows is kept?"""
-    insists: bool = False
-    """Is a column that cannot be analysed an error, instead of being dropped?"""
-
-    @property
-    def kept(self) -> list[int]:
-        """Without those excluded."""
-        excluded = set(self.excluded)
-        return [j for j in self.columns if j not in excluded]
-
-
-Choose = Callable[[list[str]], Choice]
-"""A choice among the names of all columns."""
-
-
-def all_columns(names: list[str]) -> Choice:
-    """None named, none excluded."""
-    return Choice(range(len(names)))
+    """Rows without any value that were left out of the block."""
 
 
 class Reader(Protocol):
@@ -60,25 +36,27 @@ class Reader(Protocol):
 
     names: list[str] | None
     n_rows: int | None
-    """None if it is not known before all are read."""
+    """None if it is unknown until all rows are read."""
     again: bool
-    """Can it be read more than once?"""
+    """Can the rows be read more than once?"""
     all_names: list[str]
-    """Of the columns that are read and of all others."""
+    """Names of all columns, whether they are read or not."""
     notes: list[Note]
-    """What was found out or assumed."""
+    """What was found out or assumed about the format."""
     dropped: list[DroppedColumn]
     """Columns that do not hold numbers."""
-    choice: Choice
+    choice: ColumnChoice
     coded: int
-    """Cells that the user's codes made missing in the last pass."""
+    """Missing values in the last pass that are codes of the user."""
+    answers: list[Answers]
+    """Columns of words that become numbers."""
 
     @property
     def n_columns(self) -> int:
-        """How many are read."""
+        """Number of columns that are read."""
 
     def drop(self, error: Any) -> None:
-        """Go on without a column that does not hold numbers, or raise the error."""
+        """Drop a column that does not hold numbers; raise the error if it was requested."""
 
     def blocks(self, size: int, dtype: Any) -> Iterator[Block]:
         """Blocks of at most `size` rows."""

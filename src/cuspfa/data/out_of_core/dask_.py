@@ -1,14 +1,14 @@
 """Rows in Dask collections: sums by a tree, or columns that stay on the workers.
 
-Where there is a client, tall rows become sums on the workers, and of wide rows each worker holds
-blocks of columns: W goes out and YᵀYW comes back, p×K numbers each, and only scores, n×K, go
-between workers. Tasks are plain functions of their arguments, so that what a lost worker held is
-made anew from the collection's own recipe.
+Tall rows become sums on the workers. Of wide rows each worker holds blocks of columns: W is sent
+and YᵀYW returned, p×K numbers each, and only scores, n×K numbers, move between workers. Tasks are
+pure functions, so that Dask can recompute the blocks of a lost worker.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -18,30 +18,28 @@ import numpy as np
 from cuspfa._typing import Array
 from cuspfa._utils.optional import needed
 from cuspfa.data.in_memory import LARGEST_KEPT_DATA, RowMatrix
-from cuspfa.data.moments import Moments
 from cuspfa.data.names import text_names
 from cuspfa.data.out_of_core.block import Block, as_kind
 from cuspfa.data.out_of_core.memory import allowed_bytes, check_fits
-from cuspfa.data.out_of_core.stream import SQUARES_HELD, as_moments, check_block
+from cuspfa.data.out_of_core.stream import SQUARES_HELD, check_block, checked_sums
 from cuspfa.data.sums import Sums
 from cuspfa.data.validate import unmasked_blocks
 from cuspfa.errors import DataError
 from cuspfa.inference.kernels import Statistics
 
-TOGETHER = 8
+MERGED_PER_TASK = 8
 """Sums, or partial scores, that one task adds up."""
-CHUNK, SMALL_CHUNK = 1 << 26, 1 << 23
-"""Bytes of a block of rows that is made where the caller's are smaller than the second."""
-A_THREAD, LARGEST_BLOCK = 4, 1 << 31
-"""Blocks of columns for each thread, and bytes of one at most. Each block makes n×K partial scores
-an iteration that move, so that there should be few; but more than one, or nothing can be evened
-out."""
-COUNT_FROM = 1500
-"""Columns from which rows of unknown number are counted before anything else is done."""
+ROW_CHUNK_BYTES, SMALL_CHUNK_BYTES = 1 << 26, 1 << 23
+"""Bytes of a block of rows, and bytes below which the caller's blocks are joined."""
+COLUMN_BLOCKS_PER_THREAD, LARGEST_COLUMN_BLOCK = 4, 1 << 31
+"""Blocks of columns for each thread, and the most bytes of a block. Few blocks mean few partial
+scores (n×K numbers a block) to move; several blocks for each thread balance the load."""
+COUNT_ROWS_FROM = 1500
+"""Columns from which on an unknown number of rows is counted first."""
 
 
 class DaskRows:
-    """A collection, looked at but not computed."""
+    """A Dask collection, checked but not computed."""
 
     def __init__(self, data: Any) -> None:
         self.names: list[str] | None = None
@@ -66,7 +64,7 @@ class DaskRows:
             raise DataError("X has an unknown number of columns: call compute_chunk_sizes().")
         data = unmasked_blocks(data)
         self.n_columns = int(data.shape[1])
-        if np.isnan(data.shape[0]) and self.n_columns >= COUNT_FROM:
+        if np.isnan(data.shape[0]) and self.n_columns >= COUNT_ROWS_FROM:
             data = data.compute_chunk_sizes()
         self.array = data
         self.n_rows = None if np.isnan(data.shape[0]) else int(data.shape[0])
@@ -75,7 +73,7 @@ class DaskRows:
         """Rows without any value that were left out."""
 
     def leave_out_empty(self) -> bool:
-        """Leave out rows without any value; were there any? One more pass."""
+        """Leave out rows without any value, in one more pass; returns whether there were any."""
         if self.n_rows is None:
             self.array = self.array.compute_chunk_sizes()
         lacking = np.asarray(_dask("dask.array").isnan(self.array).all(axis=1).compute())
@@ -87,17 +85,17 @@ class DaskRows:
 
     @property
     def is_wide(self) -> bool:
-        """More columns than rows?"""
+        """Are there more columns than rows?"""
         return self.n_rows is not None and self.n_rows < self.n_columns
 
 
 def _nullable(kind: Any) -> bool:
-    """Pandas' own number types, which have missing values."""
+    """Is it a nullable number type of pandas?"""
     return str(kind).lower().startswith(("int", "uint", "float", "double", "bool"))
 
 
 def client_of() -> Any:
-    """The client whose cluster would compute, None for a scheduler in this process."""
+    """The client of a cluster; None for a scheduler in this process."""
     if "distributed" not in sys.modules:
         return None
     scheduler = _dask("dask.base").get_scheduler()
@@ -112,8 +110,8 @@ def _dask(module: str) -> Any:
 # --- tall --------------------------------------------------------------------------------------
 
 
-def moments_of(rows: DaskRows) -> Moments:
-    """Sums of each block where it is, merged by a tree."""
+def dask_sums(rows: DaskRows) -> Sums:
+    """Sums of each block on its worker, merged by a tree."""
     dask, p = _dask("dask"), rows.n_columns
     check_fits(
         SQUARES_HELD * 8 * p * p, rows.allowed, f"A fit to {p:,} columns", "Use fewer columns."
@@ -121,8 +119,8 @@ def moments_of(rows: DaskRows) -> Moments:
     array = rows.array.rechunk({1: -1})
     if rows.n_rows is not None:
         size = max(array.chunks[0]) * p * 8
-        if size < SMALL_CHUNK and len(array.chunks[0]) > 1:
-            array = array.rechunk({0: max(1, CHUNK // (8 * p))})
+        if size < SMALL_CHUNK_BYTES and len(array.chunks[0]) > 1:
+            array = array.rechunk({0: max(1, ROW_CHUNK_BYTES // (8 * p))})
     token = uuid4().hex
     starts: list[int | None] = [None] * len(array.chunks[0])
     if rows.n_rows is not None:
@@ -133,20 +131,28 @@ def moments_of(rows: DaskRows) -> Moments:
         )
         for number, (part, start) in enumerate(zip(array.to_delayed().ravel(), starts, strict=True))
     ]
+    merged = _by_tree(
+        sums,
+        lambda group, place: dask.delayed(merge)(
+            group, dask_key_name=f"cuspfa-merge-{token}-{place}"
+        ),
+    )
+    (total,) = dask.compute(merged)
+    return checked_sums(total, rows.names)
+
+
+def _by_tree(parts: list[Any], combine: Callable[[list[Any], str], Any]) -> Any:
+    """One task that combines all parts, a few at a time; `combine` is given a place for its key."""
     level = 0
-    while len(sums) > 1:
+    while len(parts) > 1:
         level += 1
-        groups = [sums[i : i + TOGETHER] for i in range(0, len(sums), TOGETHER)]
-        sums = [
-            dask.delayed(merge)(group, dask_key_name=f"cuspfa-merge-{token}-{level}-{number}")
-            for number, group in enumerate(groups)
-        ]
-    (total,) = dask.compute(sums[0])
-    return as_moments(total, rows.names)
+        groups = [parts[i : i + MERGED_PER_TASK] for i in range(0, len(parts), MERGED_PER_TASK)]
+        parts = [combine(group, f"{level}-{number}") for number, group in enumerate(groups)]
+    return parts[0]
 
 
 def sum_up(part: Any, number: int, start: int | None, names: list[str] | None) -> Sums:
-    """One block's sums, by smaller blocks; `start` is the number of its first row, if known."""
+    """Sums of one block, by smaller blocks; `start` is the number of its first row, if known."""
     place = f"partition {number}" if start is None else "X"
     array = as_kind(part, float)
     sums, step = Sums(array.shape[1]), max(256, (1 << 21) // max(array.shape[1], 1))
@@ -161,7 +167,7 @@ def sum_up(part: Any, number: int, start: int | None, names: list[str] | None) -
 
 
 def merge(parts: list[Sums]) -> Sums:
-    """The sums of all of them; a task must not change its arguments."""
+    """The sums of all parts, in a new object: a task must not change its arguments."""
     total = Sums(len(parts[0].mean))
     for part in parts:
         total.merge(part)
@@ -173,7 +179,7 @@ def merge(parts: list[Sums]) -> Sums:
 
 @dataclass(frozen=True)
 class OnWorkers:
-    """Blocks of columns of the rows as they are, on the workers."""
+    """Unscaled rows as blocks of columns on the workers."""
 
     client: Any
     blocks: list[Any]
@@ -184,11 +190,13 @@ class OnWorkers:
 
 
 def columns_on_workers(rows: DaskRows, client: Any) -> OnWorkers:
-    """Spread columns over the workers, and learn their means and sums of squares."""
+    """Distribute columns over the workers, and compute their means and sums of squares."""
     n = rows.n_rows
     assert n is not None
     threads = sum(client.nthreads().values()) or 1
-    number = max(A_THREAD * threads, -(-8 * n * rows.n_columns // LARGEST_BLOCK))
+    number = max(
+        COLUMN_BLOCKS_PER_THREAD * threads, -(-8 * n * rows.n_columns // LARGEST_COLUMN_BLOCK)
+    )
     width = -(-rows.n_columns // number)
     array = rows.array.map_blocks(as_kind, float, dtype=float).rechunk({0: -1, 1: width}).persist()
     by_place = {one.key[-1]: one for one in _dask("distributed").futures_of(array)}
@@ -239,38 +247,37 @@ class DistributedColumns:
     def _places(self) -> list[slice]:
         return [slice(int(a), int(b)) for a, b in zip(self.bounds, self.bounds[1:], strict=False)]
 
+    @property
+    def dense(self) -> None:
+        """None: the rows stay where they are."""
+
     def products(self, w: Array) -> tuple[Array, Array]:
-        """YᵀYW and WᵀYᵀYW: W goes out by blocks of columns, and YᵀYW comes back by them."""
+        """YᵀYW and WᵀYᵀYW: W is sent, and YᵀYW returned, by blocks of columns."""
         self.calls += 1
         name, submit = f"{self.token}-{self.calls}", self.client.submit
         parts = [
             submit(multiply, block, np.ascontiguousarray(w[here]), key=f"cuspfa-scores-{name}-{j}")
             for j, (block, here) in enumerate(zip(self.blocks, self._places(), strict=True))
         ]
-        level = 0
-        while len(parts) > 1:
-            level += 1
-            groups = [parts[i : i + TOGETHER] for i in range(0, len(parts), TOGETHER)]
-            parts = [
-                submit(add_up, group, key=f"cuspfa-add-{name}-{level}-{j}")
-                for j, group in enumerate(groups)
-            ]
+        total = _by_tree(
+            parts, lambda group, place: submit(add_up, group, key=f"cuspfa-add-{name}-{place}")
+        )
         crossed = [
-            submit(multiply_back, block, parts[0], key=f"cuspfa-cross-{name}-{j}")
+            submit(multiply_back, block, total, key=f"cuspfa-cross-{name}-{j}")
             for j, block in enumerate(self.blocks)
         ]
-        scores, *cross = self.client.gather([parts[0], *crossed])
+        scores, *cross = self.client.gather([total, *crossed])
         return np.concatenate(cross), scores.T @ scores
 
     def statistics(self, largest: int | None = LARGEST_KEPT_DATA) -> Statistics | None:
-        """Those of the rows, where they are few."""
+        """Those of the rows, if these are small."""
         if largest is not None and self.size * len(self.sum_of_squares) > largest:
             return None
         return RowMatrix(np.hstack(self.client.gather(self.blocks)), self.n).statistics(None)
 
 
 def standardised(block: Array, center: Array, scale: Array) -> Array:
-    """Y of a block."""
+    """The centred and scaled columns of a block."""
     return (block - center) / scale
 
 

@@ -1,16 +1,14 @@
-"""Data that are not in memory, on the way to a source: files, iterators, maps, Dask."""
+"""From data that are not in memory to a source: files, iterators, maps, Dask."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cuspfa._typing import Array
-from cuspfa._utils.fit_warning import FitWarning, NearConstant
-from cuspfa._utils.fit_warning_text import python_text
-from cuspfa._utils.warn import warn
+from cuspfa._utils.fit_warning import EmptyRows, FitWarning, NearConstant
+from cuspfa.data.column_choice import as_they_are
 from cuspfa.data.complete import Prepared, column_scale, counted_rows, prepare_moments
 from cuspfa.data.moments import Moments
 from cuspfa.data.names import column_label
@@ -20,40 +18,43 @@ from cuspfa.data.out_of_core.dask_ import (
     OnWorkers,
     client_of,
     columns_on_workers,
+    dask_sums,
 )
-from cuspfa.data.out_of_core.dask_ import moments_of as dask_moments
 from cuspfa.data.out_of_core.mapped import Mapped, MappedMatrix
-from cuspfa.data.out_of_core.readers import Slices, as_they_are, is_out_of_core
-from cuspfa.data.out_of_core.screened import check_incomplete, read_screened
+from cuspfa.data.out_of_core.readers import Slices, is_out_of_core
+from cuspfa.data.out_of_core.screened import check_incomplete, read_screened, reading_warnings
 from cuspfa.data.out_of_core.stream import (
     MissingValuesError,
     RowStream,
     as_stream,
     check_block,
-    reading_warnings,
 )
 from cuspfa.data.protocols import CompleteMatrix, CompleteSource
-from cuspfa.data.screening.matrix_input import LARGEST, refuse_matrix
-from cuspfa.data.tables.notes import DroppedColumn, told_dropped
-from cuspfa.data.tables.read_table import Table
+from cuspfa.data.provenance import DataProvenance, table_provenance
+from cuspfa.data.screening.matrix_input import LARGEST_MATRIX, refuse_matrix
+from cuspfa.data.sums import Sums
+from cuspfa.data.tables.read_table import Table, stream_table
 from cuspfa.data.validate import is_dask
 from cuspfa.errors import DataError
 
 
 class Loaded(NamedTuple):
-    """A ready source, or rows that turned out to fit into memory."""
+    """Data that were read, before they become a source."""
 
-    prepared: Prepared | None
-    rows: Array | None
+    data: Array | Sums | Moments | Mapped | OnWorkers
+    """Rows that fit into memory, their sums, or rows that stay where they are."""
     names: list[str] | None
-    note: str | None = None
-    """What the reader had to assume, of rows in memory."""
-    empty: int = 0
-    """Rows without any value that were dropped, of rows in memory."""
+    warnings: tuple[FitWarning, ...] = ()
+    """What the reader assumed and dropped."""
+    n_empty: int = 0
+    """Rows without any value that were dropped."""
+    near_constant: NearConstant | None = None
+    provenance: DataProvenance | None = None
+    """The file, and how it was read."""
 
 
 def find_out_of_core(data: Any) -> RowStream | DaskRows | Table | None:
-    """A view of data that are not in memory, or of a table; None for other data in memory."""
+    """A reader of data that are not in memory, or a table; None for other data in memory."""
     if isinstance(data, (RowStream, Table)):
         return data
     if is_out_of_core(data):
@@ -61,88 +62,72 @@ def find_out_of_core(data: Any) -> RowStream | DaskRows | Table | None:
     return DaskRows(data) if is_dask(data) else None
 
 
-def load_data(view: RowStream | DaskRows | Table, *, scaling: str, flat_mean: bool) -> Loaded:
-    """Read them as their shape and the memory allow."""
-    if isinstance(view, Table):
-        return _load_table(view, scaling, flat_mean)
+def load_data(view: RowStream | DaskRows | Table) -> Loaded:
+    """Read data as their shape and the memory allow."""
     if isinstance(view, DaskRows):
-        return _load_dask(view, scaling, flat_mean)
-    found = read_screened(view)
-    notes = _told(view, found.dropped)
-    if isinstance(found.data, np.ndarray):
-        return Loaded(None, found.data, found.names, notes, found.n_empty)
-    prepared = _prepared(found.data, found.names, scaling, flat_mean)
-    told = reading_warnings(notes, found.n_empty, prepared.n)
-    return _ready(prepared, found.names, told, found.near_constant)
+        data = _compute_dask(view)
+        return Loaded(data, view.names, n_empty=view.empty_rows)
+    if isinstance(view, RowStream):
+        return _read(view)
+    loaded = (
+        _read(view.data)
+        if isinstance(view.data, RowStream)
+        else Loaded(view.data, view.names, near_constant=view.near_constant)
+    )
+    return loaded._replace(provenance=table_provenance(view))
 
 
-def _ready(
-    prepared: Prepared,
-    names: list[str] | None,
-    told: tuple[FitWarning, ...],
-    near_constant: NearConstant | None,
-) -> Loaded:
-    told = told if near_constant is None else (*told, near_constant)
-    return Loaded(prepared._replace(names=names, warnings=told), None, names)
+def _read(stream: RowStream) -> Loaded:
+    found = read_screened(stream)
+    told = reading_warnings(stream, found)
+    loaded = Loaded(found.data, found.names, told, found.n_empty, found.near_constant)
+    if not stream.is_path:
+        return loaded
+    table = stream_table(stream, found)
+    loaded = loaded._replace(provenance=table_provenance(table))
+    return loaded if isinstance(table.data, RowStream) else loaded._replace(data=table.data)
 
 
-def _told(stream: RowStream, dropped: Sequence[DroppedColumn]) -> str | None:
-    """Doubts and dropped columns, in words."""
-    notes = (note.told() for note in stream.reader.notes if note.is_doubt)
-    return " ".join(filter(None, (*notes, told_dropped(dropped)))) or None
+def prepare_loaded(loaded: Loaded, *, scaling: str, flat_mean: bool) -> Prepared:
+    """A source of data whose rows are not in memory, with names and warnings."""
+    data = loaded.data
+    if isinstance(data, Sums):
+        data = Moments.from_sums(data, loaded.names)
+    if isinstance(data, Moments):
+        data.check_usable()
+        prepared = prepare_moments(data, scaling=scaling, flat_mean=flat_mean)
+    else:
+        assert isinstance(data, (Mapped, OnWorkers))
+        prepared = _prepare_wide(data, loaded.names, scaling, flat_mean)
+    told = loaded.warnings + empty_rows(loaded.n_empty, prepared.n)
+    told += () if loaded.near_constant is None else (loaded.near_constant,)
+    return prepared._replace(names=loaded.names, warnings=told, provenance=loaded.provenance)
 
 
-def _prepared(
-    found: Moments | Mapped | OnWorkers, names: list[str] | None, scaling: str, flat_mean: bool
-) -> Prepared:
-    if isinstance(found, Moments):
-        found.check_usable()
-        return prepare_moments(found, scaling=scaling, flat_mean=flat_mean)
-    return _prepare_wide(found, names, scaling, flat_mean)
+def empty_rows(n_empty: int, n_rows: int) -> tuple[EmptyRows, ...]:
+    """The warning of rows without any value that were dropped beside `n_rows` others, if any."""
+    return (EmptyRows(n_empty, n_rows),) if n_empty else ()
 
 
-def _load_table(table: Table, scaling: str, flat_mean: bool) -> Loaded:
-    if isinstance(table.data, RowStream):
-        return load_data(table.data, scaling=scaling, flat_mean=flat_mean)
-    if isinstance(table.data, Moments):
-        prepared = _prepared(table.data, table.names, scaling, flat_mean)
-        return _ready(prepared, table.names, (), table.near_constant)
-    return Loaded(None, table.data, table.names)
-
-
-def _load_dask(rows: DaskRows, scaling: str, flat_mean: bool) -> Loaded:
+def _compute_dask(rows: DaskRows) -> Sums | Mapped | OnWorkers | Array:
+    """What a collection becomes; all its rows where values are missing."""
     try:
-        found = _compute(rows)
+        return _compute(rows)
     except MissingValuesError as error:
         if rows.leave_out_empty():
-            return _load_dask(rows, scaling, flat_mean)
+            return _compute_dask(rows)
         if rows.n_rows is None:
             rows.array = rows.array.compute_chunk_sizes()
         check_incomplete(int(rows.array.shape[0]), rows.n_columns, rows.allowed, error)
-        found = np.asarray(rows.array.compute())
-    if isinstance(found, np.ndarray):
-        return Loaded(None, found, rows.names, None, rows.empty_rows)
-    prepared = _prepared(found, rows.names, scaling, flat_mean)
-    return _ready(prepared, rows.names, reading_warnings(None, rows.empty_rows, prepared.n), None)
+        return np.asarray(rows.array.compute())
 
 
-def summed_up(data: Any) -> Moments:
-    """Sums of a stream, with a warning of what was dropped."""
-    stream = as_stream(data)
-    found = read_screened(stream, sums=True)
-    assert isinstance(found.data, Moments)
-    told = reading_warnings(_told(stream, found.dropped), found.n_empty, found.data.n)
-    if told:
-        warn(" ".join(map(python_text, told)))
-    return found.data
-
-
-def _compute(rows: DaskRows) -> Moments | Mapped | OnWorkers | Array:
-    """What a collection becomes; without a cluster a wide one is an array like others."""
-    if rows.n_rows == rows.n_columns <= LARGEST:
+def _compute(rows: DaskRows) -> Sums | Mapped | OnWorkers | Array:
+    """Sums of tall rows; wide rows on the workers or, without a cluster, in memory or on disk."""
+    if rows.n_rows == rows.n_columns <= LARGEST_MATRIX:
         refuse_matrix(np.asarray(rows.array.compute()))
     if not rows.is_wide:
-        return dask_moments(rows)
+        return dask_sums(rows)
     client, n, p = client_of(), rows.n_rows or 0, rows.n_columns
     if client is not None:
         return columns_on_workers(rows, client)

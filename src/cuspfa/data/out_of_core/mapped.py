@@ -18,14 +18,15 @@ from cuspfa.data.in_memory import LARGEST_KEPT_DATA, RowMatrix
 from cuspfa.data.out_of_core.block import Block, as_kind
 from cuspfa.inference.kernels import Statistics
 
-NUMBERS = 1 << 24
-"""In a block: 128 MB, of which nothing is copied where the file holds float64."""
-FAR = 1e3
-"""Standard deviations between zero and a mean, up to which centring can wait until after the
-product: it costs as many digits as this number has."""
-ALIVE = 12
-"""p×K matrices of an engine at work, with their copies."""
-FACTORS = 50
+MAPPED_BLOCK_SIZE = 1 << 24
+"""Numbers in a block: 128 MB. A file of float64 is not copied."""
+LARGEST_MEAN_TO_SD = 1e3
+"""Ratio of mean to standard deviation up to which centring after the product is precise enough: it
+loses as many digits as the ratio has."""
+FACTOR_MATRICES_HELD = 12
+"""p×K matrices that an engine holds during an iteration."""
+FACTORS_PLANNED = 50
+"""Factors for which memory is planned."""
 
 
 @dataclass(frozen=True)
@@ -38,24 +39,26 @@ class Mapped:
 
     @property
     def n(self) -> int:
-        """Rows."""
+        """Number of rows."""
         return int(self.thing.shape[0])
 
     @staticmethod
     def memory(n: int, p: int) -> int:
-        """Bytes that a fit takes beside the file."""
-        return 8 * (2 * min(NUMBERS, n * p) + ALIVE * p * min(FACTORS, n))
+        """Bytes that a fit needs in memory."""
+        return 8 * (
+            2 * min(MAPPED_BLOCK_SIZE, n * p) + FACTOR_MATRICES_HELD * p * min(FACTORS_PLANNED, n)
+        )
 
     @classmethod
-    @np.errstate(over="ignore", invalid="ignore")  # what overflowed is refused by who uses it
+    @np.errstate(over="ignore", invalid="ignore")  # overflow is refused by the caller
     def of(
         cls, reader: Any, names: list[str] | None, check: Callable[[Block, list[str] | None], None]
     ) -> Mapped:
-        """Read once, for means and sums of squares."""
+        """Column means and sums of squares, in one pass."""
         (place, thing), *_ = reader.things
         n, p = thing.shape
         center, squares = np.empty(p), np.empty(p)
-        step = max(1, NUMBERS // n)
+        step = max(1, MAPPED_BLOCK_SIZE // n)
         if not _by_columns(thing):
             return cls(thing, *_row_moments(thing, place, names, check))
         for first in range(0, p, step):
@@ -72,7 +75,7 @@ class Mapped:
 def _row_moments(
     thing: Any, place: str, names: list[str] | None, check: Callable[..., None]
 ) -> tuple[Array, Array]:
-    """Chan's formula for the columns alone, by blocks of rows."""
+    """Means and sums of squares by blocks of rows, merged by Chan's formula."""
     n, p = thing.shape
     center, squares, done = np.zeros(p), np.zeros(p), 0
     for first, last in _row_blocks(n, p):
@@ -97,6 +100,10 @@ class MappedMatrix:
     scale: Array
     sum_of_squares: Array
     n: float
+
+    @property
+    def dense(self) -> None:
+        """None: the rows stay where they are."""
 
     def products(self, w: Array) -> tuple[Array, Array]:
         """YᵀYW and WᵀYᵀYW."""
@@ -129,7 +136,7 @@ class MappedMatrix:
 
     def _over_columns(self, scaled: Array) -> tuple[Array, Array]:
         n, p = self.thing.shape
-        step, far = max(1, NUMBERS // n), self._is_far
+        step, far = max(1, MAPPED_BLOCK_SIZE // n), self._is_far
         scores, cross = np.zeros((n, scaled.shape[1])), np.empty(scaled.shape)
         for first in range(0, p, step):
             here = slice(first, first + step)
@@ -150,10 +157,10 @@ class MappedMatrix:
     @property
     def _is_far(self) -> bool:
         spread = np.sqrt(self.sum_of_squares / self.n) * self.scale
-        return bool(np.any(np.abs(self.center) > FAR * spread))
+        return bool(np.any(np.abs(self.center) > LARGEST_MEAN_TO_SD * spread))
 
     def statistics(self, largest: int | None = LARGEST_KEPT_DATA) -> Statistics | None:
-        """Those of the rows, where they are few."""
+        """Those of the rows, if these are small."""
         n, p = self.thing.shape
         if largest is not None and n * p > largest:
             return None
@@ -162,11 +169,11 @@ class MappedMatrix:
 
 
 def _row_blocks(n: int, p: int) -> list[tuple[int, int]]:
-    size = max(1, NUMBERS // p)
+    size = max(1, MAPPED_BLOCK_SIZE // p)
     return [(first, min(first + size, n)) for first in range(0, n, size)]
 
 
 def _by_columns(thing: Any) -> bool:
-    """Does a column lie together in the file?"""
+    """Is the array in column order?"""
     flags = getattr(thing, "flags", None)
     return flags is not None and flags.f_contiguous and not flags.c_contiguous

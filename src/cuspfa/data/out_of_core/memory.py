@@ -1,4 +1,4 @@
-"""How much memory there is, and a refusal before the machine runs out of it."""
+"""How much memory is free, and the refusal of work that needs more."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from typing import Any
 from cuspfa._utils.arguments import must_be
 from cuspfa.errors import InputError
 
-SHARE = 0.8
-"""Of the memory that is free, what a fit may take if it is not told."""
+FREE_MEMORY_SHARE = 0.8
+"""Share of the free memory that a fit may use by default."""
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE)
 
 
 class MemoryLimitError(InputError, MemoryError):
-    """The work would take more memory than it may; said before it begins."""
+    """The work needs more memory than is allowed. Raised before it begins."""
 
 
 def allowed_bytes(limit: Any, name: str = "memory_limit") -> int | None:
-    """What may be taken: as given, or a share of what is free; None if nobody knows that."""
+    """Memory that may be used: as given, or a share of the free memory; None if unknown."""
     if limit is None:
         free = free_bytes()
-        return None if free is None else int(SHARE * free)
+        return None if free is None else int(FREE_MEMORY_SHARE * free)
     if isinstance(limit, Integral) and not isinstance(limit, bool) and int(limit) > 0:
         return int(limit)
     found = _SIZE.fullmatch(limit) if isinstance(limit, str) else None
@@ -37,16 +37,16 @@ def allowed_bytes(limit: Any, name: str = "memory_limit") -> int | None:
 
 
 def check_fits(needed: int, allowed: int | None, what: str, advice: str) -> None:
-    """Refuse work for which there is no room."""
+    """Refuse work that needs more memory than is allowed."""
     if allowed is not None and needed > allowed:
         raise MemoryLimitError(
-            f"{what} needs about {in_words(needed)} of memory, and {in_words(allowed)} may be "
-            f"taken (memory_limit). {advice}"
+            f"{what} needs about {format_bytes(needed)} of memory, and {format_bytes(allowed)} "
+            f"may be taken (memory_limit). {advice}"
         )
 
 
-def in_words(size: float) -> str:
-    """Bytes for people."""
+def format_bytes(size: float) -> str:
+    """A number of bytes with its unit."""
     for unit, name in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB")):
         if size >= unit:
             return f"{size / unit:.3g} {name}"
@@ -54,7 +54,7 @@ def in_words(size: float) -> str:
 
 
 def free_bytes() -> int | None:
-    """Memory that can be had without swapping, in this container if it is one."""
+    """Memory that is free without swapping, in a container within its limit."""
     found = [size for size in (_machine(), _container()) if size is not None]
     return min(found, default=None)
 
@@ -66,7 +66,7 @@ def _machine() -> int | None:
                 return int(line.split()[1]) * 1024
     except OSError:
         pass
-    try:  # other systems: all of it, for what is free is not told
+    try:  # other systems do not report free memory: half of all memory
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
     except (AttributeError, ValueError, OSError):
         return None

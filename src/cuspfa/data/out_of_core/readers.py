@@ -1,7 +1,7 @@
-"""Rows that are not in memory: where they are, what their columns are called, blocks of them.
+"""Readers of rows that are not in memory.
 
-A reader knows its columns before it reads a row, and says of each block in which file it is and at
-which row it begins, so that an error can name the place.
+A reader knows its columns before it reads a row. Each block has its file and its first row, so that
+an error can name the place.
 """
 
 from __future__ import annotations
@@ -17,23 +17,27 @@ from scipy.sparse import issparse
 
 from cuspfa._utils.arguments import must_be
 from cuspfa._utils.optional import needed
+from cuspfa.data.column_choice import ChooseColumns, all_columns, as_they_are
 from cuspfa.data.frames import as_frame
-from cuspfa.data.out_of_core.block import Block, Choice, Choose, Reader, all_columns, as_kind
-from cuspfa.data.tables.arrow import SUFFIXES as ARROW_SUFFIXES
-from cuspfa.data.tables.arrow import ArrowFiles
+from cuspfa.data.out_of_core.block import Block, Reader, as_kind
+from cuspfa.data.out_of_core.whole_files import WHOLE_SUFFIXES, WholeFiles
+from cuspfa.data.tables.answers import Answers
+from cuspfa.data.tables.arrow import ARROW_SUFFIXES, ArrowFiles
 from cuspfa.data.tables.column_names import made_up_names
-from cuspfa.data.tables.dialect import USUAL, Reading
+from cuspfa.data.tables.dialect import DEFAULT_READING, Reading
 from cuspfa.data.tables.notes import DroppedColumn, Note
 from cuspfa.data.validate import check_rows, unmasked, unmasked_blocks
 from cuspfa.errors import DataError, InputError
 
-SUFFIXES = (*ARROW_SUFFIXES, ".npy", ".zarr", ".h5ad")
+FILE_SUFFIXES = (*ARROW_SUFFIXES, ".npy", ".zarr", ".h5ad", *WHOLE_SUFFIXES)
 
 
-def open_reader(data: Any, choose: Choose | None = None, how: Reading = USUAL) -> Reader:
-    """A reader of a path, a folder, a list of paths, arrays on disk, or an iterator of batches.
+def open_reader(
+    data: Any, choose: ChooseColumns | None = None, how: Reading = DEFAULT_READING
+) -> Reader:
+    """A reader of a path, a folder, a list of paths, an array on disk, or an iterator of batches.
 
-    Columns of files are screened if none are chosen; those of other data are read as they are.
+    Columns of files are screened if none are chosen. Columns of other data are read as they are.
     """
     if isinstance(data, (str, os.PathLike)):
         return _of_paths(_files(Path(data)), choose or all_columns, how)
@@ -58,40 +62,36 @@ def open_reader(data: Any, choose: Choose | None = None, how: Reading = USUAL) -
     )
 
 
-def as_they_are(names: list[str]) -> Choice:
-    """All columns, none of which is screened."""
-    return Choice(range(len(names)), insists=True)
-
-
 class _Plain:
-    """Rows of numbers, of which there is nothing to say."""
+    """A reader of plain numbers: no notes, no codes for missing values, no dropped columns."""
 
     coded = 0
 
-    def __init__(self, width: int, names: list[str] | None, choose: Choose) -> None:
+    def __init__(self, width: int, names: list[str] | None, choose: ChooseColumns) -> None:
         self.all_names = names or made_up_names(width)
         self.choice = choose(self.all_names)
         self.names = names and [names[j] for j in self.choice.kept]
         self.notes: list[Note] = []
         self.dropped: list[DroppedColumn] = []
+        self.answers: list[Answers] = []
 
     @property
     def n_columns(self) -> int:
-        """How many are read."""
+        """Number of columns that are read."""
         return len(self.choice.kept)
 
     def drop(self, error: Any) -> None:
-        """Columns of arrays are all numbers."""
+        """Raise the error: all columns of arrays are numbers."""
         raise error
 
 
 class Slices(_Plain):
-    """Anything two-dimensional that gives its rows by `thing[first:last]`."""
+    """Two-dimensional arrays that give their rows by `thing[first:last]`."""
 
     again = True
 
     def __init__(
-        self, things: list[tuple[str, Any]], names: list[str] | None, choose: Choose
+        self, things: list[tuple[str, Any]], names: list[str] | None, choose: ChooseColumns
     ) -> None:
         self.things = things
         for place, thing in things:
@@ -112,7 +112,7 @@ class Slices(_Plain):
 
     @property
     def is_one_array(self) -> bool:
-        """One thing, of which all columns are used, and which gives dense parts of any shape."""
+        """Is there one dense array, with all its columns?"""
         (_, thing), *others = self.things
         kinds = ("memmap", "ndarray", "Array", "Dataset")
         return not others and self.chosen is None and type(thing).__name__ in kinds
@@ -124,19 +124,16 @@ class Slices(_Plain):
                 rows = thing[first : first + size]
                 rows = rows.toarray() if issparse(rows) else unmasked(rows)
                 rows = rows if self.chosen is None else rows[:, self.chosen]
-                # A copy: what a memory map lends would be read where it is multiplied.
+                # A copy, so that a memory map is read here and not where it is multiplied.
                 yield Block(as_kind(rows, dtype, copy=True), place, first)
 
 
 class Given(_Plain):
-    """Batches that the caller's iterator gives: arrays, sparse matrices or data frames.
-
-    They are gone when they are read, so that there is one pass and no other.
-    """
+    """Batches of an iterator: arrays, sparse matrices or data frames. They can be read once."""
 
     again = False
 
-    def __init__(self, batches: Iterable[Any], choose: Choose) -> None:
+    def __init__(self, batches: Iterable[Any], choose: ChooseColumns) -> None:
         if choose is not as_they_are:
             raise InputError("columns is for files. Choose them in the batches.")
         self._batches = iter(batches)
@@ -160,7 +157,7 @@ class Given(_Plain):
         return None
 
     def blocks(self, size: int, dtype: Any) -> Iterator[Block]:
-        """The batches as they come; large ones in pieces."""
+        """The batches in their order; large ones are split."""
         found, self._first = self._first, None
         if found is None:
             raise InputError("An iterator of batches can be read once. Make a new one.")
@@ -184,27 +181,27 @@ class Given(_Plain):
 
 
 def paths_of(data: Any) -> list[Path]:
-    """Files and folders that are read, as far as they are known."""
+    """Files and folders that are read, if they are known."""
     known = getattr(data, "filename", None)  # of a memory map, or of AnnData
     given = data if isinstance(data, (list, tuple)) else [data if known is None else known]
     return [Path(one) for one in given if isinstance(one, (str, os.PathLike))]
 
 
 def _files(path: Path) -> list[Path]:
-    """The file itself, or the files of a folder in the order of their names."""
+    """The file, or the files of a folder in the order of their names."""
     if not path.exists():
         raise InputError(f"there is no file or folder {str(path)!r}.")
     if not path.is_file() and not path.is_dir():
         raise InputError(
-            f"{str(path)!r} is a pipe, a device or a socket. A file is read more than once: save "
-            "what comes as a file, or pass an iterator of batches."
+            f"{str(path)!r} is a pipe, a device or a socket, which cannot be read twice. Save the "
+            "rows as a file, or pass an iterator of batches."
         )
     if not path.is_dir() or path.suffix.lower() == ".zarr":
         return [path]
     found = sorted(_inside(path))
     kinds = {kind_of(one) for one in found}
     if not found:
-        raise DataError(f"{str(path)!r} holds no file that ends in {', '.join(SUFFIXES)}.")
+        raise DataError(f"{str(path)!r} holds no file that ends in {', '.join(FILE_SUFFIXES)}.")
     if len(kinds) > 1:
         raise DataError(
             f"{str(path)!r} holds files of several kinds ({', '.join(sorted(kinds))}). Give those "
@@ -214,18 +211,18 @@ def _files(path: Path) -> list[Path]:
 
 
 def _inside(folder: Path) -> Iterator[Path]:
-    """Tables below a folder; names that begin with . or _ are not data, by custom."""
+    """Tables in a folder and its subfolders, except names that begin with . or _."""
     for one in folder.iterdir():
         if one.name.startswith((".", "_")):
             continue
-        if kind_of(one) in SUFFIXES:
+        if kind_of(one) in FILE_SUFFIXES:
             yield one
         elif one.is_dir():
             yield from _inside(one)
 
 
 def kind_of(path: Path) -> str:
-    """The end of a file's name that says what it is, without that of a compression."""
+    """The suffix of a file's format, without that of its compression."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if len(suffixes) > 1 and suffixes[-1] in (".gz", ".bz2", ".zst"):
         return suffixes[-2]
@@ -233,20 +230,22 @@ def kind_of(path: Path) -> str:
 
 
 def names_columns(data: Any) -> bool:
-    """Is it a path of files whose columns have names, of which some can be read alone?"""
+    """Is it a path of files with named columns, which can be read separately?"""
     paths = data if isinstance(data, (list, tuple)) else [data]
     if not paths or not all(isinstance(one, (str, os.PathLike)) for one in paths):
         return False
-    return kind_of(_files(Path(paths[0]))[0]) in ARROW_SUFFIXES
+    return kind_of(_files(Path(paths[0]))[0]) in (*ARROW_SUFFIXES, *WHOLE_SUFFIXES)
 
 
-def _of_paths(files: list[Path], choose: Choose, how: Reading) -> Reader:
+def _of_paths(files: list[Path], choose: ChooseColumns, how: Reading) -> Reader:
     for file in files:
         if file.is_file() and file.stat().st_size == 0:
-            raise DataError(f"{str(file)!r} is empty. Is its writer still at work?")
+            raise DataError(f"{str(file)!r} is empty. Wait until it is written, or remove it.")
     kind = kind_of(files[0])
     if kind in ARROW_SUFFIXES:
         return ArrowFiles(files, kind, choose, how)
+    if kind in WHOLE_SUFFIXES:
+        return WholeFiles(files, choose, how)
     if kind == ".npy":
         return Slices([(str(file), _mapped(file)) for file in files], None, choose)
     if kind == ".zarr":
@@ -254,22 +253,23 @@ def _of_paths(files: list[Path], choose: Choose, how: Reading) -> Reader:
         return Slices([(str(file), _zarr(zarr, file)) for file in files], None, choose)
     if kind == ".h5ad" and len(files) == 1:
         anndata = needed("anndata", "Reading h5ad files", "anndata")
-        opened = _opened(files[0], lambda: anndata.read_h5ad(files[0], backed="r"))
+        opened = _checked_open(files[0], lambda: anndata.read_h5ad(files[0], backed="r"))
         return open_reader(opened, choose, how)
     raise InputError(
-        f"{str(files[0])!r} must end in one of {', '.join(SUFFIXES)}, or be a folder of such files."
+        f"{str(files[0])!r} must end in one of {', '.join(FILE_SUFFIXES)}, or be a folder of such "
+        "files."
     )
 
 
 def _mapped(file: Path) -> Any:
-    return _opened(file, lambda: np.load(file, mmap_mode="r", allow_pickle=False))
+    return _checked_open(file, lambda: np.load(file, mmap_mode="r", allow_pickle=False))
 
 
 def _zarr(zarr: Any, file: Path) -> Any:
-    return _opened(file, lambda: zarr.open_array(str(file), mode="r"))
+    return _checked_open(file, lambda: zarr.open_array(str(file), mode="r"))
 
 
-def _opened(file: Path, call: Any) -> Any:
+def _checked_open(file: Path, call: Any) -> Any:
     try:
         return call()
     except (ValueError, OSError, EOFError, KeyError) as error:
@@ -282,11 +282,11 @@ def _where(data: Any) -> str:
 
 
 def is_out_of_core(data: Any) -> bool:
-    """Paths, iterators of batches, arrays on disk; what is already in memory is not."""
+    """Is it a path, an iterator of batches, or an array on disk?"""
     if isinstance(data, (str, os.PathLike)):
         return True
     if isinstance(data, np.memmap) and data.ndim == 2:
-        return bool(data.nbytes > SMALL)
+        return bool(data.nbytes > SMALLEST_STREAMED_MAP)
     if isinstance(data, (list, tuple)):
         return bool(data) and all(isinstance(one, (str, os.PathLike)) for one in data)
     module = type(data).__module__.partition(".")[0]
@@ -295,5 +295,5 @@ def is_out_of_core(data: Any) -> bool:
     return isinstance(data, Iterator) or bool(getattr(data, "isbacked", False))
 
 
-SMALL = 1 << 28
-"""Bytes of a memory map that is read by blocks: smaller ones are quicker as an array."""
+SMALLEST_STREAMED_MAP = 1 << 28
+"""Bytes from which on a memory map is read by blocks. Smaller ones are faster as arrays."""

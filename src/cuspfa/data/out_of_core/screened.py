@@ -8,49 +8,57 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cuspfa._typing import Array
-from cuspfa._utils.fit_warning import NearConstant
-from cuspfa.data.moments import Moments
-from cuspfa.data.out_of_core.block import Choice
+from cuspfa._utils.fit_warning import ColumnsDropped, FitWarning, NearConstant, ReadingNote
+from cuspfa.data.column_choice import ColumnChoice
 from cuspfa.data.out_of_core.mapped import Mapped
-from cuspfa.data.out_of_core.memory import in_words
-from cuspfa.data.out_of_core.stream import MissingValuesError, RowStream, moments_of, read
+from cuspfa.data.out_of_core.memory import format_bytes
+from cuspfa.data.out_of_core.stream import (
+    MissingValuesError,
+    RowStream,
+    read_stream,
+    stream_sums,
+)
 from cuspfa.data.screening.columns import (
     ScreenedBlocks,
     check_columns_enough,
     check_rows_enough,
+    covariate_notes,
     screen,
 )
 from cuspfa.data.screening.matrix_input import FirstRows, refuse_matrix
 from cuspfa.data.screening.near_constant import NearConstantColumns
+from cuspfa.data.sums import Sums
 from cuspfa.data.tables.arrow import NotNumbersError
 from cuspfa.data.tables.cells import column_of_numbers
 from cuspfa.data.tables.column_names import made_up_names
-from cuspfa.data.tables.notes import DroppedColumn
+from cuspfa.data.tables.notes import DroppedColumn, Note
 
-INCOMPLETE_HELD = 5
-"""Copies of the rows that the engine for missing values holds."""
+INCOMPLETE_COPIES = 5
+"""Copies of the rows in memory during a fit to incomplete data."""
 
 
 class ScreenedRows(NamedTuple):
     """What is analysed of rows that were read by blocks."""
 
-    data: Moments | Mapped | Array
-    """Sums, rows that stay in their file, or rows that had to be held."""
+    data: Sums | Mapped | Array
+    """Sums, rows that stay in their file, or rows in memory."""
     names: list[str] | None
     kept: list[int]
     """Positions, among the columns of the stream, of those analysed."""
     dropped: list[DroppedColumn]
     n_empty: int
-    """Rows without any value, which are dropped."""
+    """Rows without any value. They are dropped."""
     n_missing: dict[str, int]
     near_constant: NearConstant | None
+    notes: list[Note] = []  # noqa: RUF012 (it is not changed)
+    """Columns that look like covariates, or are copies of others."""
 
 
 def read_screened(stream: RowStream, *, sums: bool = False) -> ScreenedRows:
-    """One pass, or a second one where values are missing; of `sums` alone, that is an error.
+    """One pass over the rows, and a second one where values are missing.
 
-    A column that turns out to hold something else than numbers is dropped, and the pass begun
-    again.
+    With `sums`, only sums are returned, and a missing value is an error. A column that turns out
+    not to hold numbers is dropped, and the pass is repeated.
     """
     while True:
         try:
@@ -67,16 +75,17 @@ def _pass(stream: RowStream, sums: bool) -> ScreenedRows:
     watched = _Watched(
         NearConstantColumns(),
         FirstRows(stream.n_columns),
-        ScreenedBlocks(names, reader.all_names[:1], reader.choice),
+        ScreenedBlocks(names, reader.all_names, reader.choice),
     )
     try:
-        found = moments_of(stream, watched) if sums else read(stream, watched)
+        found = stream_sums(stream, watched) if sums else read_stream(stream, watched)
     except MissingValuesError as error:
         if sums:
             raise
         found = incomplete_rows(stream, error)
     if watched.first.square is not None:
-        refuse_matrix(watched.first.square, "X" if reader.choice.insists else stream.source)
+        what = "X" if reader.choice.insists else stream.source
+        refuse_matrix(watched.first.square, what, stream.how.spell)
     every = list(range(len(names)))
     if reader.choice.insists or isinstance(found, Mapped):
         warning = watched.rare.warning(stream.names, every)
@@ -88,26 +97,33 @@ def _pass(stream: RowStream, sums: bool) -> ScreenedRows:
     return _summed(found, names, stream, watched)
 
 
-def _summed(found: Moments, names: list[str], stream: RowStream, watched: _Watched) -> ScreenedRows:
+def _summed(found: Sums, names: list[str], stream: RowStream, watched: _Watched) -> ScreenedRows:
     check_rows_enough(stream.source, found.n)
     gone = watched.columns.dropped()
     kept = [j for j in range(len(names)) if j not in gone]
     dropped = _in_order(stream, gone.values())
     check_columns_enough(stream.source, len(kept), dropped, _n_cells(stream))
     own = stream.names and [names[j] for j in kept]
-    if gone:
-        cross = found.cross_products[np.ix_(kept, kept)]
-        found = Moments(found.n, found.mean[kept], cross, own)
+    found = found.only(kept) if gone else found
     warning = watched.rare.warning(stream.names, kept)
-    return ScreenedRows(found, own, kept, dropped, stream.empty_rows, {}, warning)
+    notes = covariate_notes(watched.columns.covariates)
+    return ScreenedRows(found, own, kept, dropped, stream.empty_rows, {}, warning, notes)
 
 
 def _in_memory(rows: Array, names: list[str], stream: RowStream) -> ScreenedRows:
-    """Rows that have to be held: their columns are looked at as those of any table."""
+    """Rows that are held in memory, screened like any table."""
     reader = stream.reader
     columns = [column_of_numbers(name, own) for name, own in zip(names, rows.T, strict=True)]
-    choice = Choice(range(len(names)), asked=reader.choice.asked)
-    found = screen(stream.source, columns, choice, first=reader.all_names[0])
+    included = {reader.all_names[j] for j in reader.choice.included}
+    choice = ColumnChoice(
+        range(len(names)),
+        asked=reader.choice.asked,
+        included=[j for j, name in enumerate(names) if name in included],
+        drops_covariates=reader.choice.drops_covariates,
+    )
+    found = screen(
+        stream.source, columns, choice, spell=stream.how.spell, first=reader.all_names[0]
+    )
     kept = [names.index(name) for name in found.names]
     own = stream.names and found.names
     return ScreenedRows(
@@ -118,7 +134,17 @@ def _in_memory(rows: Array, names: list[str], stream: RowStream) -> ScreenedRows
         found.n_empty + stream.empty_rows,
         found.n_missing,
         None,
+        found.notes,
     )
+
+
+def reading_warnings(stream: RowStream, found: ScreenedRows) -> tuple[FitWarning, ...]:
+    """What the reader of a stream assumed and may have got wrong, and the columns it dropped."""
+    notes = [*stream.reader.notes, *found.notes]
+    doubts = tuple(ReadingNote(note) for note in notes if note.is_doubt)
+    if not found.dropped:
+        return doubts
+    return (*doubts, ColumnsDropped(tuple(one.without_example() for one in found.dropped)))
 
 
 def _in_order(stream: RowStream, gone: Iterable[DroppedColumn]) -> list[DroppedColumn]:
@@ -128,12 +154,12 @@ def _in_order(stream: RowStream, gone: Iterable[DroppedColumn]) -> list[DroppedC
 
 
 def _n_cells(stream: RowStream) -> int:
-    """Columns of a file in which separators may have been missed; 0 of an array."""
+    """Number of columns of a file, which is 1 if separators were missed; 0 for an array."""
     return len(stream.reader.all_names) if stream.names is not None else 0
 
 
 class _Watched(NamedTuple):
-    """What a fit wants to know of rows beside their sums."""
+    """What is collected of the rows beside their sums."""
 
     rare: NearConstantColumns
     first: FirstRows
@@ -145,11 +171,11 @@ class _Watched(NamedTuple):
 
 
 def incomplete_rows(stream: RowStream, error: MissingValuesError) -> Array:
-    """All rows: what is missing differs from row to row, so that no sums tell of it."""
+    """All rows, since incomplete rows have no sufficient statistics."""
     if not stream.reader.again:
         raise MissingValuesError(
-            f"{error} A fit to incomplete data needs all rows, and an iterator gives them once: "
-            "pass a path, or an array."
+            f"{error} A fit to incomplete data needs a second pass, and an iterator can be read "
+            "once: pass a path, or an array."
         ) from error
     held: list[Array] = []
     rows = stream.n_rows or 0
@@ -162,9 +188,9 @@ def incomplete_rows(stream: RowStream, error: MissingValuesError) -> Array:
 
 def check_incomplete(rows: int, p: int, allowed: int | None, error: MissingValuesError) -> None:
     """Refuse to hold more rows with missing values than there is memory for."""
-    needed = INCOMPLETE_HELD * 8 * rows * p
+    needed = INCOMPLETE_COPIES * 8 * rows * p
     if allowed is not None and needed > allowed:
         raise MissingValuesError(
-            f"{error} A fit to incomplete data needs all rows in memory: {in_words(needed)} or "
-            f"more, and {in_words(allowed)} may be taken (memory_limit)."
+            f"{error} A fit to incomplete data needs all rows in memory: {format_bytes(needed)} or "
+            f"more, and {format_bytes(allowed)} may be taken (memory_limit)."
         ) from error

@@ -1,59 +1,57 @@
-"""One pass over rows that are not in memory: a thread reads ahead while blocks are multiplied."""
+"""Rows that are not in memory, read block by block; a thread reads ahead."""
 
 from __future__ import annotations
 
-import queue
-import threading
+import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
-from numbers import Real
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cuspfa._typing import Array, BoolArray
 from cuspfa._utils.arguments import must_be, one_of, whole
-from cuspfa._utils.fit_warning import EmptyRows, FitWarning, ReadingNote
+from cuspfa.data.column_choice import ChooseColumns, chooser
 from cuspfa.data.in_memory import ROW_BLOCK_SIZE
-from cuspfa.data.moments import Moments
 from cuspfa.data.names import column_label
-from cuspfa.data.out_of_core.block import Block, Choice, Choose
+from cuspfa.data.out_of_core.block import Block
 from cuspfa.data.out_of_core.mapped import Mapped
-from cuspfa.data.out_of_core.memory import allowed_bytes, check_fits, in_words
+from cuspfa.data.out_of_core.memory import allowed_bytes, check_fits, format_bytes
 from cuspfa.data.out_of_core.readers import Slices, open_reader, paths_of
 from cuspfa.data.screening.near_constant import Watcher
 from cuspfa.data.sums import Sums
-from cuspfa.data.tables.column_names import no_such_column
-from cuspfa.data.tables.dialect import Reading
-from cuspfa.data.validate import check_columns, without_values
+from cuspfa.data.tables.dialect import Reading, as_reading
+from cuspfa.data.tables.read_options import ReadOptions
+from cuspfa.data.validate import without_values
 from cuspfa.errors import DataError
 
-AHEAD = 2
-"""Blocks that are read before they are asked for."""
-BLOCKS_HELD = AHEAD + 4
-"""In all: being read, read ahead, being summed, centred, and what the reader itself holds."""
+BLOCKS_AHEAD = 2
+"""Blocks that are read ahead of the work on them."""
+BLOCKS_HELD = BLOCKS_AHEAD + 4
+"""Blocks in memory: read ahead, being read, summed and centred, and one of the reader."""
 SQUARES_HELD = 4
-"""p×p matrices of float64 while sums are made and become a source."""
-MIN_ROWS = 256
-"""Rows of a block of very wide rows: with fewer, adding up p×p numbers would be all the work."""
-MAP_SHARE = 0.25
-"""A wide map is copied, which makes iterations quicker, if that takes no more of the memory
-allowed."""
+"""p×p matrices of float64 in memory while sums become a source."""
+MIN_BLOCK_ROWS = 256
+"""Rows of a block at least: with fewer, adding up p×p numbers would dominate the cost."""
+LARGEST_COPY_SHARE = 0.25
+"""Share of the allowed memory up to which a wide map is copied, which speeds up iterations."""
 
 
-class Progress(NamedTuple):
-    """How far a pass has come."""
+class ReadingProgress(NamedTuple):
+    """Progress of a pass over the rows."""
 
     rows: int
-    """Read so far."""
+    """Rows read so far."""
     n_rows: int | None
-    """In all, if that is known."""
+    """Number of all rows, if it is known."""
     rows_per_second: float
     seconds_left: float | None
 
 
 class Plan(NamedTuple):
-    """What a fit of a stream will take, known before a row is read."""
+    """How a stream will be fitted and the memory that takes, before a row is read."""
 
     n_rows: int | None
     n_columns: int
@@ -62,7 +60,7 @@ class Plan(NamedTuple):
     memory: int
     """Bytes."""
     allowed: int | None
-    """Bytes that may be taken; None if nobody knows."""
+    """Bytes that may be used; None if unknown."""
 
     def __str__(self) -> str:
         size = "rows not counted yet" if self.n_rows is None else f"{self.n_rows:,} rows"
@@ -71,12 +69,12 @@ class Plan(NamedTuple):
             "map": "left in the file and read in every iteration",
             "rows": "copied into memory",
         }[self.how]
-        of = "" if self.allowed is None else f" of {in_words(self.allowed)}"
-        return f"{size}, {self.n_columns:,} columns, {does}: about {in_words(self.memory)}{of}"
+        of = "" if self.allowed is None else f" of {format_bytes(self.allowed)}"
+        return f"{size}, {self.n_columns:,} columns, {does}: about {format_bytes(self.memory)}{of}"
 
 
 class MissingValuesError(DataError):
-    """A value is missing, in rows that are read once."""
+    """A value is missing in rows that are summed up."""
 
 
 class RowStream:
@@ -86,6 +84,7 @@ class RowStream:
     ----------
     data : path, list of paths, array on disk or iterator
         A file or folder of Parquet, Feather, CSV, TSV (`cuspfa[files]`), npy, Zarr or h5ad; a
+        workbook, or a file of SPSS, Stata or R (`cuspfa[office]`), which is held in memory; a
         `numpy.memmap`, h5py or Zarr array; an AnnData object backed by a file; or an iterator of
         batches, each an array, sparse matrix or data frame, which can be read once.
     columns : None, or names, indices, slice or mask
@@ -95,21 +94,27 @@ class RowStream:
     exclude : None, or names, indices, slice or mask
         Columns not to read.
     missing : sequence of numbers and words, default=()
-        What stands for a missing value in files, besides empty cells, NA, NaN and null.
+        Codes for missing values in files, besides empty cells, NA, NaN and null.
     header : bool or None, default=None
-        Does the first row of a text file name the columns? None means: found from the file.
+        Does the first row of a text file name the columns? None: found from the file.
     decimal : "." or "," or None, default=None
-        The decimal sign of a text file. None means: found from the file.
+        The decimal sign of a text file. None: found from the file.
+    sheet : str, int or None, default=None
+        The sheet of a workbook, by name or by number from 1 on. None: the first with cells.
+    order : str, sequence of str, or several of them, default=None
+        Words of answers from low to high, such as "never,sometimes,often": columns of these words
+        become numbers from 1 on. Known scales of agreement, frequency and the like, and words with
+        numbers in front, become numbers without it, with a note.
     memory_limit : None, int or str, default=None
-        What may be taken, in bytes or as text such as "4GB". None means 80 % of what is free. A
-        fit that would take more is refused before a row is read.
+        Memory that may be used, in bytes or as text such as "4GB". None: 80 % of the free memory.
+        A fit that needs more is refused before a row is read.
     dtype : "float64" or "float32", default="float64"
         With "float32" blocks are multiplied in single precision, twice as fast, and added up in
-        double: seven digits of each block are kept, all are of the sums.
+        double precision. Each block keeps seven digits.
     batch_rows : int or None, default=None
-        Rows of a block. None means about 16 MB.
+        Rows of a block. None: about 16 MB.
     progress : callable or None, default=None
-        Called with a `Progress` at the start and after each block.
+        Called with a `ReadingProgress` at the start and after each block.
 
     Examples
     --------
@@ -134,61 +139,79 @@ class RowStream:
         missing: Any = (),
         header: bool | None = None,
         decimal: str | None = None,
+        sheet: str | int | None = None,
+        order: Any = None,
         memory_limit: int | str | None = None,
         dtype: str = "float64",
         batch_rows: int | None = None,
-        progress: Callable[[Progress], None] | None = None,
+        progress: Callable[[ReadingProgress], None] | None = None,
     ) -> None:
         self.dtype = np.dtype(one_of("dtype", dtype, ("float64", "float32")))
         if progress is not None and not callable(progress):
             raise must_be("progress", "a function or None", progress)
-        how = as_reading(missing, header, decimal)
+        how = as_reading(missing, header, decimal, sheet, order)
         insists = columns is not None
         choose = None if columns is exclude is None else chooser(columns, exclude, insists=insists)
         self._open(data, choose, how, memory_limit, progress, batch_rows)
+        self.options = how.options(memory_limit, self.kept_names if insists else (), self.excluded)
 
     def _open(
         self,
         data: Any,
-        choose: Choose | None,
+        choose: ChooseColumns | None,
         how: Reading,
         memory_limit: int | str | None,
-        progress: Callable[[Progress], None] | None,
+        progress: Callable[[ReadingProgress], None] | None,
         batch_rows: int | None = None,
     ) -> None:
         self.allowed = allowed_bytes(memory_limit, how.spell("memory_limit"))
-        self.progress = progress
+        self.progress, self.how = progress, how
         self.reader, self.paths = open_reader(data, choose, how), paths_of(data)
-        self.source = ", ".join(map(str, self.paths[:1])) or type(data).__name__
+        self.is_path = isinstance(data, (str, os.PathLike))
+        self.source = str(data) if self.is_path else str((*self.paths, type(data).__name__)[0])
         self.batch_rows = _block_rows(batch_rows, self.n_columns, self.allowed)
         self.empty_rows = 0
-        """Rows without any value that the last pass for a fit left out."""
+        """Rows without any value that the last pass left out."""
 
     @property
     def names(self) -> list[str] | None:
-        """Of the columns, if they have any."""
+        """Names of the columns, if there are any."""
         return self.reader.names
 
     @property
+    def kept_names(self) -> list[str]:
+        """Names of the columns that are read, made up if there are none."""
+        return self.names or [self.reader.all_names[j] for j in self.reader.choice.kept]
+
+    @property
+    def excluded(self) -> list[str]:
+        """Columns left out at the request of the user."""
+        return [self.reader.all_names[j] for j in self.reader.choice.excluded]
+
+    @property
     def n_columns(self) -> int:
-        """How many are read."""
+        """Number of columns that are read."""
         return self.reader.n_columns
 
     @property
     def n_rows(self) -> int | None:
-        """In all; None for text and iterators, whose rows nobody has counted."""
+        """Number of rows; None for text and iterators, whose rows are not counted."""
         return self.reader.n_rows
 
     def plan(self) -> Plan:
-        """What a fit will take.
+        """How a fit will read the rows, and the memory it needs.
 
-        Where the number of rows is not known it is taken to be above that of the columns.
+        An unknown number of rows is assumed to exceed the number of columns.
         """
         n, p = self.n_rows, self.n_columns
         if n is None or n >= p:
             return Plan(n, p, "sums", self._for_sums(), self.allowed)
         copy = 2 * 8 * n * p  # the rows, and the same centred and scaled
-        if self.can_be_mapped and self.allowed is not None and copy > MAP_SHARE * self.allowed:
+        if (
+            self.can_be_mapped
+            and self.allowed is not None
+            and copy > LARGEST_COPY_SHARE * self.allowed
+        ):
             return Plan(n, p, "map", Mapped.memory(n, p), self.allowed)
         return Plan(n, p, "rows", copy + self._for_blocks(), self.allowed)
 
@@ -201,19 +224,19 @@ class RowStream:
 
     @property
     def can_be_mapped(self) -> bool:
-        """Is it one array, of which any part can be read at any time?"""
+        """Is the data one array with random access?"""
         return isinstance(self.reader, Slices) and self.reader.is_one_array
 
     def blocks(self, *, allow_missing: bool = False) -> Iterator[Block]:
-        """Blocks of rows, read ahead in a thread; a value that is no number is an error.
+        """Blocks of rows, read ahead in a thread; an infinite value is an error.
 
-        With `allow_missing` all rows are there, with their missing values; without, rows that have
-        no value at all are left out and counted.
+        With `allow_missing` all rows are given, with their missing values. Without, a missing value
+        is an error, and rows without any value are left out and counted.
         """
         began, rows = time.perf_counter(), 0
         self.empty_rows = 0
         self._tell(began, rows)
-        for block in _read_ahead(self._checked(allow_missing), AHEAD):
+        for block in _read_ahead(self._checked(allow_missing)):
             self.empty_rows += block.empty
             yield block
             rows += len(block.rows) + block.empty
@@ -234,30 +257,24 @@ class RowStream:
         if self.progress is not None:
             speed = rows / max(time.perf_counter() - began, 1e-9)
             left = (self.n_rows - rows) / speed if self.n_rows is not None and rows else None
-            self.progress(Progress(rows, self.n_rows, speed, left))
+            self.progress(ReadingProgress(rows, self.n_rows, speed, left))
 
 
-def reading_warnings(note: str | None, n_empty: int, n_rows: int) -> tuple[FitWarning, ...]:
-    """What a reader assumed, and the rows without any value beside `n_rows` others."""
-    notes = () if note is None else (ReadingNote(note),)
-    return (*notes, EmptyRows(n_empty, n_rows)) if n_empty else notes
-
-
-def moments_of(stream: RowStream, watcher: Watcher | None = None) -> Moments:
-    """Count, means and cross-products, in one pass; `watcher` sees the blocks too."""
+def stream_sums(stream: RowStream, watcher: Watcher) -> Sums:
+    """Count, means and cross-products, in one pass; `watcher` is given the blocks too."""
     _check_squares(stream)
     sums = Sums(stream.n_columns)
     for block in stream.blocks():
         sums.add(block.rows)
-        if watcher is not None:
-            watcher.add(block.rows)
-    return as_moments(sums, stream.names)
+        watcher.add(block.rows)
+    return checked_sums(sums, stream.names)
 
 
-def read(stream: RowStream, watcher: Watcher | None = None) -> Moments | Mapped | Array:
+def read_stream(stream: RowStream, watcher: Watcher) -> Sums | Mapped | Array:
     """Sums for n ≥ p; otherwise a map of the rows, or the rows themselves, where they fit.
 
-    Rows are held until there are as many as columns, for until then they are smaller than p×p.
+    Where the number of rows is unknown, rows are held until there are as many as columns: until
+    then they take less memory than p×p numbers.
     """
     p, plan = stream.n_columns, stream.plan()
     if plan.how == "map":
@@ -267,14 +284,13 @@ def read(stream: RowStream, watcher: Watcher | None = None) -> Moments | Mapped 
     if plan.how == "rows":
         check_fits(plan.memory, plan.allowed, str(plan), "Write the rows as one npy file instead.")
     if stream.n_rows is not None and stream.n_rows >= p:
-        return moments_of(stream, watcher)
+        return stream_sums(stream, watcher)
     sums: Sums | None = None
     held: list[Array] = []
     rows = 0
     for block in stream.blocks():
         rows += len(block.rows)
-        if watcher is not None:
-            watcher.add(block.rows)
+        watcher.add(block.rows)
         if sums is None:
             held.append(np.asarray(block.rows))
             _check_held(rows, stream)
@@ -286,12 +302,12 @@ def read(stream: RowStream, watcher: Watcher | None = None) -> Moments | Mapped 
         elif sums is not None:
             sums.add(block.rows)
     if sums is not None:
-        return as_moments(sums, stream.names)
+        return checked_sums(sums, stream.names)
     return np.concatenate(held) if held else np.zeros((0, p))
 
 
-def as_moments(sums: Sums, names: list[str] | None) -> Moments:
-    """Checked, if there are rows enough."""
+def checked_sums(sums: Sums, names: list[str] | None) -> Sums:
+    """The sums of two rows or more whose squares did not overflow; otherwise an error."""
     if sums.n < 2:
         raise DataError(f"Found {sums.n} row(s) while a minimum of 2 is required.")
     large = ~np.isfinite(sums.mean) | ~np.isfinite(np.diag(sums.cross))
@@ -301,16 +317,15 @@ def as_moments(sums: Sums, names: list[str] | None) -> Moments:
             f"{label} holds values too large to be squared (in float32, if the stream has "
             "dtype='float32'). Rescale it."
         )
-    with np.errstate(over="ignore", invalid="ignore"):
-        return Moments(sums.n, sums.mean, sums.cross, names)
+    return sums
 
 
 def _block_rows(given: int | None, p: int, allowed: int | None) -> int:
-    """About 16 MB, or less where all blocks together would take a quarter of what is allowed."""
+    """Rows of a block: about 16 MB, and all blocks at most a quarter of the allowed memory."""
     if given is not None:
         return whole("batch_rows", given, 1)
-    p = max(p, 1)  # that there are no columns is said elsewhere
-    rows = max(ROW_BLOCK_SIZE // p, MIN_ROWS)
+    p = max(p, 1)  # a table without columns is refused elsewhere
+    rows = max(ROW_BLOCK_SIZE // p, MIN_BLOCK_ROWS)
     return rows if allowed is None else max(1, min(rows, allowed // (4 * BLOCKS_HELD * 8 * p)))
 
 
@@ -328,7 +343,7 @@ def _check_held(rows: int, stream: RowStream) -> None:
         2 * 8 * rows * stream.n_columns,
         stream.allowed,
         f"Holding {rows:,} rows of {stream.n_columns:,} columns, more columns than rows so far,",
-        "Write the rows as one npy file and give its path: it is read from where it is.",
+        "Write the rows as one npy file and give its path: its rows stay in the file.",
     )
 
 
@@ -338,111 +353,55 @@ def check_block(
     allow_missing: bool = False,
     lacking: BoolArray | None = None,
 ) -> None:
-    """Name the first value that is no number, but in rows that are lacking altogether."""
+    """Raise an error that names the first value that is not a finite number.
+
+    Missing values are accepted with `allow_missing`, and in rows where `lacking` is True.
+    """
     wrong = np.isinf(block.rows) if allow_missing else ~np.isfinite(block.rows)
     if lacking is not None:
         wrong[lacking] = False
     if not wrong.any():
-        return  # a sum too large for a number, of values that are not
+        return  # the values are finite, only their sum overflowed
     row, column = (int(one) for one in np.argwhere(wrong)[0])
     missing = bool(np.isnan(block.rows[row, column]))
     kind, what = (MissingValuesError, "NaN") if missing else (DataError, "infinity")
     if not missing and block.rows.dtype == np.float32:
         what += ", or a value beyond the range of float32,"
-    advice = "fill in the missing values" if missing else "put right what made them"
+    advice = "fill in the missing values" if missing else "correct them"
     raise kind(
         f"{block.place}: {column_label(column, names)} has {what} in row {block.first + row}, "
         f"counted from 0. Drop such rows or columns, or {advice}."
     )
 
 
-# --- a thread that reads ahead -----------------------------------------------------------------
-
-
-class _Failed(NamedTuple):
-    error: BaseException
-
-
-def _read_ahead(blocks: Iterator[Block], ahead: int) -> Iterator[Block]:
-    """The same blocks, read in a thread; its errors are the caller's."""
-    ready: queue.Queue[Block | _Failed | None] = queue.Queue(ahead)
-    stop = threading.Event()
-
-    def put(one: Block | _Failed | None) -> bool:
-        while not stop.is_set():
-            try:
-                ready.put(one, timeout=0.1)
-                return True
-            except queue.Full:
-                continue
-        return False
-
-    def work() -> None:
+def _read_ahead(blocks: Iterator[Block]) -> Iterator[Block]:
+    """The same blocks, read in a thread while the caller works on earlier ones."""
+    with ThreadPoolExecutor(1, "cuspfa-reader") as thread:
+        waiting = deque(thread.submit(next, blocks, None) for _ in range(BLOCKS_AHEAD))
         try:
-            for block in blocks:
-                if not put(block):
-                    return
-            put(None)
-        except BaseException as error:
-            put(_Failed(error))
-
-    thread = threading.Thread(target=work, name="cuspfa-reader", daemon=True)
-    thread.start()
-    try:
-        while (found := ready.get()) is not None:
-            if isinstance(found, _Failed):
-                raise found.error
-            yield found
-    finally:
-        stop.set()
-        thread.join()
-
-
-def as_reading(missing: Any, header: Any, decimal: Any) -> Reading:
-    """What is said of how files are written, checked."""
-    if header is not None and not isinstance(header, bool):
-        raise must_be("header", "True, False or None", header)
-    if decimal is not None:
-        one_of("decimal", decimal, (".", ","))
-    codes = [missing] if isinstance(missing, (str, Real)) else list(missing)
-    wrong = [code for code in codes if not isinstance(code, (str, Real))]
-    if wrong:
-        raise must_be("missing", "numbers and words", wrong[0])
-    return Reading(header, decimal, tuple(c if isinstance(c, str) else float(c) for c in codes))
-
-
-def chooser(columns: Any, exclude: Any, *, insists: bool) -> Choose:
-    """A choice by names, indices, slices or masks."""
-
-    def choose(names: list[str]) -> Choice:
-        p, known = len(names), set(names)
-        for label, given in (("columns", columns), ("exclude", exclude)):
-            words = [given] if isinstance(given, str) else given
-            if isinstance(words, (list, tuple)):
-                unknown = [one for one in words if isinstance(one, str) and one not in known]
-                if unknown:
-                    raise DataError(f"{label}: {no_such_column(unknown[0], names)}")
-        chosen = range(p) if columns is None else check_columns(columns, p, names).tolist()
-        excluded = [] if exclude is None else check_columns(exclude, p, names, "exclude").tolist()
-        return Choice(chosen, excluded, asked=columns is not None, insists=insists)
-
-    return choose
+            while (block := waiting.popleft().result()) is not None:
+                waiting.append(thread.submit(next, blocks, None))
+                yield block
+        finally:
+            for one in waiting:
+                one.cancel()
 
 
 def table_stream(
     data: Any,
-    choose: Choose,
+    choose: ChooseColumns,
     how: Reading,
     memory_limit: int | str | None,
-    progress: Callable[[Progress], None] | None,
+    progress: Callable[[ReadingProgress], None] | None,
 ) -> RowStream:
     """A stream of files whose columns are chosen once their names are known."""
     stream = RowStream.__new__(RowStream)
     stream.dtype = np.dtype(float)
     stream._open(data, choose, how, memory_limit, progress)
+    stream.options = ReadOptions()
     return stream
 
 
 def as_stream(data: Any) -> RowStream:
-    """The stream itself, or one over a path or what else can be read by blocks."""
+    """A stream as it is, or a stream over a path or anything else that can be read by blocks."""
     return data if isinstance(data, RowStream) else RowStream(data)

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cuspfa._typing import Array, BoolArray
-from cuspfa.data.out_of_core.block import Choice
-from cuspfa.data.screening.matrix_input import refuse_matrix
-from cuspfa.data.tables.cells import Column, check_finite
-from cuspfa.data.tables.notes import DroppedColumn, Spell, as_argument
+from cuspfa._utils.spelling import Spell, as_argument
+from cuspfa._utils.wording import listed
+from cuspfa.data.column_choice import ColumnChoice
+from cuspfa.data.screening.covariates import (
+    ValueRange,
+    covariate_kind,
+    may_be_covariate,
+    range_of,
+)
+from cuspfa.data.screening.duplicates import duplicated_columns
+from cuspfa.data.screening.matrix_input import EXTRA_ROWS, refuse_matrix
+from cuspfa.data.tables.cells import ParsedColumn, check_finite
+from cuspfa.data.tables.notes import DroppedColumn, Note
 from cuspfa.errors import DataError
 
 FEWEST_ROWS = 10
-"""With fewer rows nothing can be said of any factor."""
+"""Rows that a factor analysis needs at least."""
 FEWEST_COLUMNS = 2
 IDS_HELD = 1 << 22
-"""Values of a column read by blocks by which it is judged whether it names the rows."""
+"""Values of a column read by blocks that decide whether it names the rows."""
 _ID_NAME = re.compile(
     r"(?i:(.*[\W_])?(id|ids|idx|index|nr|no|row|row ?names?|row ?numbers?|case|obs|subject|"
     r"participant|respondent)\W*|__index_level_\d+__|column1)|.*[a-z]I[Dd]"
@@ -34,15 +43,17 @@ class Screened(NamedTuple):
     """(n, p) NaN where a value is missing."""
     dropped: list[DroppedColumn]
     n_missing: dict[str, int]
-    """By column, of those analysed, where there are any."""
+    """Missing values by column, of the analysed columns that have any."""
     n_empty: int
-    """Rows without any value in these columns, which are dropped."""
+    """Rows without any value in these columns. They are dropped."""
+    notes: list[Note]
+    """Columns that look like covariates, or are copies of others."""
 
 
 def screen(
     source: str,
-    columns: Sequence[Column],
-    choice: Choice,
+    columns: Sequence[ParsedColumn],
+    choice: ColumnChoice,
     id_position: int | None = None,
     spell: Spell = as_argument,
     first: str | None = None,
@@ -52,17 +63,27 @@ def screen(
     `first` is the name of the first column of the file, if that is not among the columns.
     """
     n_rows = columns[0].n_rows if columns else 0
-    _check_no_matrix(source, columns, id_position)
+    _check_no_matrix(source, columns, id_position, spell)
     check_rows_enough(source, n_rows)
     first = columns[0].name if first is None else first
     dropped, kept = [], []
+    covariates: dict[str, str] = {}
+    every_name = frozenset(column.name for column in columns)
     blank = _blank(columns, n_rows)
     for j in choice.kept:
         if j == id_position:
             dropped.append(DroppedColumn(columns[j].name, "id_column"))
             continue
         check_finite(columns[j], source, spell)
-        why = _why_in_memory(columns[j], blank, first=columns[j].name == first, asked=choice.asked)
+        asked = choice.asked or j in choice.included
+        why = _why_in_memory(columns[j], blank, first=columns[j].name == first, asked=asked)
+        numbers_of = columns[j].numbers
+        if why is None and not asked and numbers_of is not None:
+            values = numbers_of[~np.isnan(numbers_of)]
+            why = _covariate(columns[j].name, range_of(values), every_name)
+            if why is not None and not choice.drops_covariates:
+                covariates[why.name] = why.detail
+                why = None
         if why is None:
             kept.append(j)
         else:
@@ -70,28 +91,43 @@ def screen(
     check_columns_enough(source, len(kept), dropped, len(columns))
     numbers = (columns[j].numbers for j in kept)
     rows = np.column_stack([one for one in numbers if one is not None])
+    refuse_matrix(rows, source, spell)  # beside columns that are dropped
     empty = np.isnan(rows).all(axis=1)
     n_empty = int(empty.sum())
     rows = rows[~empty] if n_empty else rows
     check_rows_enough(source, len(rows), " with a value in these columns")
     missing = {columns[j].name: columns[j].n_missing - n_empty for j in kept}
     missing = {name: number for name, number in missing.items() if number}
-    return Screened([columns[j].name for j in kept], rows, dropped, missing, n_empty)
+    names = [columns[j].name for j in kept]
+    notes = covariate_notes(covariates)
+    pairs = tuple(f"{names[j]} and {names[k]}" for j, k in duplicated_columns(rows))
+    notes += [Note("duplicates", pairs)] if pairs else []
+    return Screened(names, rows, dropped, missing, n_empty, notes)
+
+
+def _covariate(name: str, values: ValueRange, every_name: frozenset[str]) -> DroppedColumn | None:
+    kind = covariate_kind(name, values, every_name)
+    return None if kind is None else DroppedColumn(name, "covariate", detail=kind)
+
+
+def covariate_notes(found: Mapping[str, str]) -> list[Note]:
+    """A note on the columns that look like covariates, by what they look like."""
+    kinds = listed(list(dict.fromkeys(found.values())), len(found))
+    return [Note("covariates", tuple(found), detail=kinds)] if found else []
 
 
 def check_rows_enough(source: str, n_rows: int, which: str = "") -> None:
-    """Refuse a table of hardly any rows."""
+    """Refuse a table with too few rows."""
     if n_rows < FEWEST_ROWS:
         raise DataError(
-            f"{source} has {n_rows} row(s){which}. At least {FEWEST_ROWS} are needed to say "
-            "anything of factors."
+            f"{source} has {n_rows} row(s){which}. A factor analysis needs at least {FEWEST_ROWS}."
         )
 
 
 def check_columns_enough(
     source: str, n_kept: int, dropped: Sequence[DroppedColumn], n_columns: int
 ) -> None:
-    """Refuse a table with hardly a column to be analysed."""
+    """Refuse a table with too few columns to analyse."""
     if n_kept >= FEWEST_COLUMNS:
         return
     shown = "; ".join(f"{one.name}: {one.reason}{one.example}" for one in dropped[:4])
@@ -104,17 +140,22 @@ def check_columns_enough(
     )
 
 
-def _check_no_matrix(source: str, columns: Sequence[Column], id_position: int | None) -> None:
-    """Refuse a matrix of correlations, with names of its rows or without."""
-    numbers = [column.numbers for j, column in enumerate(columns) if j != id_position]
-    found = [column for column in numbers if column is not None]
-    for chosen in (found, found[1:]):  # the first may count the rows
-        if chosen and len(chosen) == len(chosen[0]):
-            refuse_matrix(np.column_stack(chosen), source)
+def _check_no_matrix(
+    source: str, columns: Sequence[ParsedColumn], id_position: int | None, spell: Spell
+) -> None:
+    """Refuse a correlation matrix, with or without names of its rows."""
+    found = [
+        np.full(column.n_rows, np.nan) if column.numbers is None else column.numbers
+        for j, column in enumerate(columns)
+        if j != id_position and (column.dropped is None or column.dropped.code == "empty")
+    ]
+    for chosen in (found, found[1:]):  # the first column may count the rows
+        if chosen and 0 <= len(chosen[0]) - len(chosen) <= EXTRA_ROWS:
+            refuse_matrix(np.column_stack(chosen), source, spell)
 
 
-def _blank(columns: Sequence[Column], n_rows: int) -> BoolArray:
-    """Rows without any number, such as spreadsheets have below their last one."""
+def _blank(columns: Sequence[ParsedColumn], n_rows: int) -> BoolArray:
+    """(n,) rows without any number, such as empty rows at the end of a spreadsheet."""
     found = np.ones(n_rows, dtype=bool)
     for column in columns:
         if column.numbers is not None:
@@ -123,7 +164,7 @@ def _blank(columns: Sequence[Column], n_rows: int) -> BoolArray:
 
 
 def _why_in_memory(
-    column: Column, blank: BoolArray, *, first: bool, asked: bool
+    column: ParsedColumn, blank: BoolArray, *, first: bool, asked: bool
 ) -> DroppedColumn | None:
     """Why a column is dropped; None if it is not."""
     if column.numbers is None:
@@ -150,34 +191,40 @@ def _constant(name: str, low: float, high: float, *, missing: bool) -> DroppedCo
 
 
 def _like_an_id(name: str, values: Array, *, first: bool) -> DroppedColumn | None:
-    """Does a column look like names of the rows?"""
+    """The reason to drop a column that looks like names of the rows, if it does."""
     if not np.array_equal(values, np.floor(values)):
         return None
-    if first and _counts(values):
+    if first and _counts_rows(values):
         return DroppedColumn(name, "counter", int(values[0]))
     different = len(np.unique(values)) == len(values)
     return DroppedColumn(name, "id") if different and _is_id(name) else None
 
 
-def _counts(values: Array) -> bool:
-    """0, 1, 2, ... or 1, 2, 3, ..., begun anew at most once in ten rows, as in files one by one."""
+def _counts_rows(values: Array) -> bool:
+    """0, 1, 2, ... or 1, 2, 3, ..., restarted at most once in ten rows, as in joined files."""
     restarts = values[1:][np.diff(values) != 1]
     few = (len(restarts) + 1) * FEWEST_ROWS <= len(values)
     return few and values[0] in (0, 1) and bool(np.all(restarts == values[0]))
 
 
 class ScreenedBlocks:
-    """The same for complete rows that come by blocks; `first` is the first column of the file."""
+    """The columns to drop from complete rows by blocks; `every` are all columns of the file."""
 
-    def __init__(self, names: Sequence[str], first: Sequence[str], choice: Choice) -> None:
-        p = len(names)
+    def __init__(self, names: Sequence[str], every: Sequence[str], choice: ColumnChoice) -> None:
+        p, first = len(names), every[:1]
         self.names, self.n = list(names), 0
         self._low, self._high = np.full(p, np.inf), np.full(p, -np.inf)
-        self._first = first
+        self._first, self._choice = first, choice
         self._held: dict[int, list[Array]] = {}
+        self._whole: dict[int, bool] = {}
+        self.covariates: dict[str, str] = {}
+        """Columns that look like covariates and are not dropped, after `dropped`."""
         if not choice.asked:
-            doubtful = (j for j, name in enumerate(names) if name in first or _is_id(name))
-            self._held = {j: [] for j in doubtful}
+            included = {every[j] for j in choice.included}
+            free = [(j, name) for j, name in enumerate(names) if name not in included]
+            self._held = {j: [] for j, name in free if name in first or _is_id(name)}
+            self._whole = {j: True for j, name in free if may_be_covariate(name)}
+        self._every = frozenset(every)
 
     def add(self, block: Any) -> None:
         """One more block of rows."""
@@ -191,16 +238,24 @@ class ScreenedBlocks:
                 self._held[j].append(values)
             else:
                 del self._held[j]
+        for j in self._whole:
+            self._whole[j] &= bool(np.array_equal(block[:, j], np.floor(block[:, j])))
         self.n += len(block)
 
     def dropped(self) -> dict[int, DroppedColumn]:
-        """By position, columns that are not to be analysed."""
+        """Columns that are dropped, by position."""
         found = {}
         for j, name in enumerate(self.names):
             why = _constant(name, self._low[j], self._high[j], missing=False)
             if why is None and j in self._held:
                 values = np.concatenate(self._held[j])
                 why = _like_an_id(name, values, first=name in self._first)
+            if why is None and j in self._whole:
+                values_of = ValueRange(self._low[j], self._high[j], self._whole[j])
+                why = _covariate(name, values_of, self._every)
+                if why is not None and not self._choice.drops_covariates:
+                    self.covariates[name] = why.detail
+                    why = None
             if why is not None:
                 found[j] = why
         return found

@@ -1,4 +1,4 @@
-"""Tables in files that Arrow reads by blocks: Parquet, Feather (Arrow IPC), CSV and TSV."""
+"""Files that Arrow reads by blocks: Parquet, Feather (Arrow IPC), CSV and TSV."""
 
 from __future__ import annotations
 
@@ -10,22 +10,32 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cuspfa._utils.optional import needed
-from cuspfa.data.out_of_core.block import Block, Choose
-from cuspfa.data.tables.cells import Column, column_of_arrow, is_number, missing_codes
+from cuspfa._utils.wording import listed
+from cuspfa.data.column_choice import ChooseColumns
+from cuspfa.data.names import NAMES_IN_MESSAGE
+from cuspfa.data.out_of_core.block import Block
+from cuspfa.data.tables.answers import FoundAnswers, as_numbers, different_cells, find_answers
+from cuspfa.data.tables.cells import (
+    ParsedColumn,
+    column_of_arrow,
+    is_number,
+    missing_codes,
+    words_undecided,
+)
 from cuspfa.data.tables.column_names import unique_names
 from cuspfa.data.tables.dialect import Reading
 from cuspfa.data.tables.notes import DroppedColumn, Note
 from cuspfa.data.tables.text import Parser, start_of
 from cuspfa.errors import DataError, InputError
 
-TEXT = (".csv", ".tsv")
-SUFFIXES = (".parquet", ".pq", ".feather", ".arrow", ".ipc", *TEXT)
+TEXT_SUFFIXES = (".csv", ".tsv")
+ARROW_SUFFIXES = (".parquet", ".pq", ".feather", ".arrow", ".ipc", *TEXT_SUFFIXES)
 FIRST_ROWS = 10_000
-"""Rows of a first batch, by which columns that hold something else than numbers are known."""
+"""Rows of the first batch, in which columns that do not hold numbers are found."""
 
 
 class NotNumbersError(DataError):
-    """A column of numbers goes on as something else."""
+    """A column that began with numbers has other values further on."""
 
     def __init__(self, message: str, dropped: DroppedColumn) -> None:
         super().__init__(message)
@@ -33,14 +43,14 @@ class NotNumbersError(DataError):
 
 
 class ArrowFiles:
-    """Files of one kind whose columns are the same, by name, in any order."""
+    """Files of one kind with the same column names, in any order."""
 
     again = True
 
-    def __init__(self, files: list[Path], kind: str, choose: Choose, how: Reading) -> None:
+    def __init__(self, files: list[Path], kind: str, choose: ChooseColumns, how: Reading) -> None:
         self.files = files
         self.missing = missing_codes(how.missing)
-        self.open = {file: _opened(file, kind, how) for file in files}
+        self.open = {file: _open_file(file, kind, how) for file in files}
         first = self.open[files[0]]
         self.all_names, self.notes = first.names, list(first.notes)
         with _readable(files[0]):
@@ -48,28 +58,36 @@ class ArrowFiles:
         self.names: list[str] | None = [first.names[j] for j in self.choice.kept]
         self.dropped: list[DroppedColumn] = []
         self.coded = 0
-        """Cells that the user's codes made missing in the last pass."""
+        """Missing values in the last pass that are codes of the user."""
         self._truth: dict[str, bool] = {}
+        self.answers, self._undecided = self._find_answers(first, how)
+        self._words = {name: one for one in self.answers for name in one.columns}
+        self.notes += [one.note for one in self.answers]
         for file in files:
             self._check_columns(file)
         rows = [one.n_rows for one in self.open.values()]
         self.n_rows: int | None = None if None in rows else sum(filter(None, rows))
 
+    def _find_answers(self, first: Opened, how: Reading) -> FoundAnswers:
+        """Columns of words that become numbers, by the first rows of the first file."""
+        cells = {name: different_cells(one) for name, one in first.doubtful.items()}
+        texts = {name: one for name, one in cells.items() if one is not None}
+        return find_answers(texts, how.order, self.missing, how.answers)
+
     @property
     def n_columns(self) -> int:
-        """How many are read."""
+        """Number of columns that are read."""
         return len(self.names or [])
 
     def _check_columns(self, file: Path) -> None:
-        """Are all columns there, and do they begin with numbers?"""
+        """Check that a file has all columns, and drop those that do not begin with numbers."""
         assert self.names is not None
         opened = self.open[file]
         missing = [name for name in self.names if name not in opened.places]
         if missing:
-            shown = ", ".join(repr(name) for name in missing[:5])
-            more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+            shown = listed([repr(name) for name in missing], NAMES_IN_MESSAGE)
             raise DataError(
-                f"{str(file)!r} has no column {shown}{more}, which {str(self.files[0])!r} has. All "
+                f"{str(file)!r} has no column {shown}, which {str(self.files[0])!r} has. All "
                 "files must have the same columns."
             )
         for name in [name for name in self.names if name in opened.doubtful]:
@@ -79,18 +97,18 @@ class ArrowFiles:
                 self.drop(error)
 
     def drop(self, error: NotNumbersError) -> None:
-        """Go on without a column that does not hold numbers; an error if it was insisted on."""
+        """Drop a column that does not hold numbers; raise the error if it was requested."""
         if self.choice.insists or self.names is None:
             raise error
         self.names.remove(error.dropped.name)
         self.dropped.append(error.dropped)
 
     def blocks(self, size: int, dtype: Any) -> Iterator[Block]:
-        """Batches of the files, put together where they are small."""
+        """Batches of the files; small ones are joined."""
         names, self.coded = list(self.names or []), 0
         for file, opened in self.open.items():
             places = [opened.places[name] for name in names]
-            # Columns are contiguous, as they are in the file: no time is lost in turning them.
+            # Columns are contiguous, as in the file, so that they are copied without a transpose.
             filled, first = 0, 0
             room = np.empty((len(names), size), dtype)
             with _readable(file):
@@ -118,25 +136,29 @@ class ArrowFiles:
                 target[:] = np.nan if found.numbers is None else found.numbers
 
     def _quick(self, target: Any, column: Any) -> None:
-        """Numbers of Arrow's."""
+        """Convert a column of an Arrow number type."""
         kind = str(column.type)
         if kind == "bool":
             column = column.cast("int8")
         elif kind.startswith(("decimal", "null")):
             column = column.cast("float64")
-        with np.errstate(over="ignore"):  # what is infinite is refused later
+        with np.errstate(over="ignore"):  # infinite values are refused later
             target[:] = column.to_numpy(zero_copy_only=False)
         if self.missing.numbers:
             codes = np.isin(target, self.missing.numbers)
             target[codes] = np.nan
             self.coded += int(codes.sum())
 
-    def _careful(self, name: str, cells: Any, opened: Opened, first: int) -> Column:
-        """Cells of any type, by the rules for tables in memory."""
+    def _careful(self, name: str, cells: Any, opened: Opened, first: int) -> ParsedColumn:
+        """Convert cells of any type by the rules for tables in memory."""
+        if name in self._words:
+            cells = as_numbers(cells, self._words[name])
         found = column_of_arrow(name, cells, self.missing, opened.decimal)
+        if name in self._undecided:
+            found = words_undecided(found)
         if found.numbers is not None and self._truth.setdefault(name, found.truth) != found.truth:
             wrong = DroppedColumn(name, "mixed", found.n_rows - found.n_missing, found.n_rows)
-            raise _not_numbers(opened, wrong, first)
+            raise _not_numbers_error(opened, wrong, first)
         if found.dropped is None or found.dropped.code == "empty":
             return found
         parts = (
@@ -146,11 +168,11 @@ class ArrowFiles:
         row = next(
             row for row, one in enumerate(parts) if one.dropped and one.dropped.code != "empty"
         )
-        raise _not_numbers(opened, found.dropped, first + row)
+        raise _not_numbers_error(opened, found.dropped, first + row)
 
 
-def _not_numbers(opened: Opened, wrong: DroppedColumn, row: int) -> NotNumbersError:
-    """An error that names the place; how many such values there are is not known."""
+def _not_numbers_error(opened: Opened, wrong: DroppedColumn, row: int) -> NotNumbersError:
+    """An error that names the row; the number of such values is not known."""
     code = "strays" if wrong.code == "mixed" else wrong.code
     wrong = DroppedColumn(
         wrong.name, code, detail=wrong.detail, example=f"{wrong.example} in {opened.row(row)}"
@@ -164,7 +186,7 @@ def _not_numbers(opened: Opened, wrong: DroppedColumn, row: int) -> NotNumbersEr
 
 @contextmanager
 def _readable(file: Path) -> Iterator[None]:
-    """Errors of Arrow in our words, and all with the file."""
+    """Errors of Arrow as DataErrors that name the file."""
     try:
         yield
     except NotNumbersError:
@@ -173,7 +195,7 @@ def _readable(file: Path) -> Iterator[None]:
         raise DataError(f"{file}: {error}") from error
     except InputError:
         raise
-    except (ValueError, OSError, EOFError) as error:  # Arrow's own are kinds of these
+    except (ValueError, OSError, EOFError) as error:  # base classes of Arrow's errors
         raise DataError(f"{str(file)!r} cannot be read, or is damaged: {error}") from error
 
 
@@ -181,39 +203,39 @@ def _readable(file: Path) -> Iterator[None]:
 
 
 class Opened(NamedTuple):
-    """One file of which the first rows are known."""
+    """One file, with its first rows."""
 
     file: Path
     names: list[str]
     notes: list[Note]
     doubtful: dict[str, Any]
-    """The first rows of columns that are not of a type of numbers."""
+    """The first rows of columns whose type is not a number type."""
     n_rows: int | None
     batches: Callable[[list[int], int], Iterator[Any]]
-    """Of columns at positions, in their order, of so many rows if that can be chosen."""
+    """Gives batches of the columns at some positions, with so many rows if that can be chosen."""
     places: dict[str, int]
     row: Callable[[int], str]
-    """A row, counted from 0, as it is called in messages."""
+    """Gives the name of a row, counted from 0, in messages."""
     decimal: str = "."
 
 
-def _opened(file: Path, kind: str, how: Reading) -> Opened:
+def _open_file(file: Path, kind: str, how: Reading) -> Opened:
     with _readable(file):
-        if kind in TEXT:
+        if kind in TEXT_SUFFIXES:
             return _text(file, how)
         return _parquet(file) if kind in (".parquet", ".pq") else _feather(file)
 
 
-def _known(
+def _open_with_schema(
     file: Path,
     columns: list[str],
     types: list[Any],
     n_rows: int | None,
     batches: Callable[[list[int], int], Iterator[Any]],
 ) -> Opened:
-    """A file that holds names and types of its columns."""
+    """A file with a schema."""
     if not columns:
-        raise DataError("it has no columns.")
+        raise DataError("the file has no columns.")
     names, notes = unique_names(columns)
     places = {name: j for j, name in enumerate(names)}
     others = [name for name, kind in zip(names, types, strict=True) if not is_number(kind)]
@@ -235,7 +257,7 @@ def _parquet(file: Path) -> Opened:
 
     with module.ParquetFile(file, memory_map=True, pre_buffer=False) as opened:
         schema, n_rows = opened.schema_arrow, int(opened.metadata.num_rows)
-    return _known(file, schema.names, schema.types, n_rows, batches)
+    return _open_with_schema(file, schema.names, schema.types, n_rows, batches)
 
 
 def _feather(file: Path) -> Opened:
@@ -249,7 +271,7 @@ def _feather(file: Path) -> Opened:
 
     opened = arrow.ipc.open_file(arrow.memory_map(str(file)))
     n_rows = int(opened.count_rows()) if hasattr(opened, "count_rows") else None
-    return _known(file, opened.schema.names, opened.schema.types, n_rows, batches)
+    return _open_with_schema(file, opened.schema.names, opened.schema.types, n_rows, batches)
 
 
 def _text(file: Path, how: Reading) -> Opened:
@@ -261,11 +283,11 @@ def _text(file: Path, how: Reading) -> Opened:
     except arrow.ArrowInvalid as error:
         raise parser.explained(error) from None
     if head is None:
-        raise DataError("it has a header and no rows.")
+        raise DataError("the file has a header and no rows.")
     by_arrow = [is_number(kind) and not arrow.types.is_boolean(kind) for kind in head.schema.types]
 
     def batches(places: list[int], size: int) -> Iterator[Any]:
-        # What begins as whole numbers may go on as others, or cell by cell.
+        # A column that begins with whole numbers may have decimals, or text, further on.
         numbers = {str(j): arrow.float64() if by_arrow[j] else arrow.string() for j in places}
         done, parser = 0, Parser(dialect)
         try:

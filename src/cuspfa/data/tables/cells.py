@@ -1,4 +1,4 @@
-"""Cells of text and the columns they make: numbers with missing values, or why they are none."""
+"""From cells of text to columns: numbers with missing values, or the reason for dropping them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ import numpy as np
 
 from cuspfa._typing import Array
 from cuspfa._utils.optional import needed
-from cuspfa.data.tables.notes import DroppedColumn, Spell
+from cuspfa._utils.spelling import Spell
+from cuspfa.data.tables.notes import DropCode, DroppedColumn
 from cuspfa.errors import DataError
 
 MISSING_WORDS = ("", "NA", "N/A", "#N/A", "NaN", "null", ".", "-")
-"""What stands for a missing value, in capitals or not."""
+"""Cells that stand for a missing value, in upper or lower case."""
 MISSING_SPELLINGS = sorted(
     {spelling for word in MISSING_WORDS for spelling in (word, word.lower(), word.upper())}
 )
-"""The same for readers that tell capitals from small letters."""
+"""The same words in upper and lower case, for readers that distinguish case."""
 _MISSING_WORDS = frozenset(word.lower() for word in MISSING_WORDS)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
@@ -30,66 +31,65 @@ _DATE = re.compile(
 )
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}([.,' \u00a0\u2009\u202f’]\d{3})+([.,]\d+)?", re.ASCII)
 _PER_CENT = re.compile(r"[+-]?\d*[.,]?\d+\s?%")
-MOSTLY = 0.5
-"""From this part on, a column of text is told as numbers with something else between them."""
+NUMBERS_SHARE = 0.5
+"""Share of numbers from which on a column is reported as numbers with other values among them."""
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
+class ParsedColumn:
     """One column of a table."""
 
     name: str
     n_rows: int
     n_missing: int
     numbers: Array | None
-    """(n,) NaN where a value is missing; None if the column holds something else. May be
-    infinite."""
+    """(n,) values, some possibly infinite, NaN where missing; None if they are not numbers."""
     dropped: DroppedColumn | None = None
-    """What it holds if not numbers."""
+    """Why it is dropped, if it does not hold numbers."""
     truth: bool = False
-    """Was it true and false, read as 1 and 0?"""
+    """Were true and false read as 1 and 0?"""
     coded: int = 0
-    """Of the missing values, those that the user's codes made."""
+    """Missing values that are codes of the user."""
 
 
-class Missing(NamedTuple):
-    """What the user says stands for a missing value, beside `MISSING_WORDS`."""
+class MissingCodes(NamedTuple):
+    """The user's codes for missing values, besides `MISSING_WORDS`."""
 
     numbers: tuple[float, ...] = ()
     words: frozenset[str] = frozenset()
-    """In small letters."""
+    """In lower case."""
 
     @property
     def any(self) -> bool:
-        """Is there any at all?"""
+        """Are there any codes?"""
         return bool(self.numbers or self.words)
 
     def takes(self, value: float | None, cell: str) -> bool:
-        """Is a cell, or the number in it, one of them?"""
+        """Is a cell, or the number in it, a code?"""
         return value in self.numbers or cell.strip().lower() in self.words
 
 
-NONE = Missing()
+NO_CODES = MissingCodes()
 
 
-def missing_codes(given: Sequence[str | float]) -> Missing:
-    """Codes as they are compared: numbers are numbers, however they are written."""
+def missing_codes(given: Sequence[str | float]) -> MissingCodes:
+    """Codes sorted into numbers, in any notation, and words."""
     numbers, words = [], set()
     for code in given:
-        value = number(code) if isinstance(code, str) else float(code)
+        value = parse_number(code) if isinstance(code, str) else float(code)
         if value is None:
             words.add(str(code).strip().lower())
         else:
             numbers.append(value)
-    return Missing(tuple(numbers), frozenset(words))
+    return MissingCodes(tuple(numbers), frozenset(words))
 
 
 def is_missing(cell: str | None) -> bool:
-    """Does it stand for a missing value?"""
+    """Does a cell stand for a missing value?"""
     return cell is None or cell.strip().lower() in _MISSING_WORDS
 
 
-def number(cell: str, decimal: str = ".") -> float | None:
+def parse_number(cell: str, decimal: str = ".") -> float | None:
     """The number a cell holds, infinity included; None if it holds something else."""
     text = cell.strip()
     if decimal == ",":
@@ -100,23 +100,23 @@ def number(cell: str, decimal: str = ".") -> float | None:
 
 
 def clean(name: str) -> str:
-    """A name as it is shown and matched: one line, no spaces around it, nothing unprintable."""
+    """A name on one line, without outer spaces and unprintable characters."""
     return " ".join("".join(c for c in name if c.isprintable() or c.isspace()).split())
 
 
 def quoted(text: str, longest: int = 20) -> str:
-    """A piece of text as an example."""
+    """A text in quotes, shortened, as an example."""
     short = clean(text)
     return f'"{short[: longest - 1]}…"' if len(short) > longest else f'"{short}"'
 
 
 def column_of_texts(
-    name: str, cells: Sequence[str | None], decimal: str = ".", missing: Missing = NONE
-) -> Column:
-    """Numbers, truth values as 1 and 0, or why neither."""
+    name: str, cells: Sequence[str | None], decimal: str = ".", missing: MissingCodes = NO_CODES
+) -> ParsedColumn:
+    """A column of text cells: numbers, truth values as 1 and 0, or a reason for dropping it."""
     known: dict[str | None, float | None] = {}
     for cell in set(cells):
-        value = np.nan if is_missing(cell) else number(cell or "", decimal)
+        value = np.nan if is_missing(cell) else parse_number(cell or "", decimal)
         known[cell] = np.nan if missing.takes(value, cell or "") else value
     values = [known[cell] for cell in cells]
     n_missing = sum(1 for value in values if value is not None and np.isnan(value))
@@ -128,12 +128,20 @@ def column_of_texts(
     if n_missing + len(words) == len(cells) and all(w.lower() in ("true", "false") for w in words):
         truth = [np.nan if known[cell] is not None else float(_is_true(cell)) for cell in cells]
         return replace(column_of_numbers(name, np.array(truth)), truth=True, coded=coded)
-    dropped = _not_numbers(name, words, len(cells) - n_missing)
-    return Column(name, len(cells), n_missing, None, dropped, coded=coded)
+    dropped = _text_column(name, words, len(cells) - n_missing)
+    return ParsedColumn(name, len(cells), n_missing, None, dropped, coded=coded)
 
 
-def column_of_numbers(name: str, values: Array, missing: Missing = NONE) -> Column:
-    """Infinite values stay: `check_finite` refuses them where the column is used."""
+def words_undecided(column: ParsedColumn) -> ParsedColumn:
+    """A column of text as one of words whose order is not known."""
+    why = column.dropped
+    if why is None or why.code != "text":
+        return column
+    return replace(column, dropped=replace(why, code="words"))
+
+
+def column_of_numbers(name: str, values: Array, missing: MissingCodes = NO_CODES) -> ParsedColumn:
+    """A column of numbers. Infinite values stay; `check_finite` refuses them in a used column."""
     numbers, coded = np.array(values, dtype=float), 0
     if missing.numbers:
         codes = np.isin(numbers, missing.numbers)
@@ -141,12 +149,14 @@ def column_of_numbers(name: str, values: Array, missing: Missing = NONE) -> Colu
         coded = int(codes.sum())
     n_missing = int(np.isnan(numbers).sum())
     empty = DroppedColumn(name, "empty") if n_missing == len(numbers) else None
-    return Column(
+    return ParsedColumn(
         name, len(numbers), n_missing, None if empty else numbers, dropped=empty, coded=coded
     )
 
 
-def column_of_arrow(name: str, chunks: Any, missing: Missing = NONE, decimal: str = ".") -> Column:
+def column_of_arrow(
+    name: str, chunks: Any, missing: MissingCodes = NO_CODES, decimal: str = "."
+) -> ParsedColumn:
     """A column of any type that Arrow knows."""
     pyarrow = needed("pyarrow", "Reading tables", "files")
     types, kind, n = pyarrow.types, chunks.type, len(chunks)
@@ -166,7 +176,7 @@ def column_of_arrow(name: str, chunks: Any, missing: Missing = NONE, decimal: st
         dropped = DroppedColumn(name, "dates", example=f", such as {example}")
     else:
         dropped = DroppedColumn(name, "type", detail=quoted(str(kind)))
-    return Column(name, n, chunks.null_count, None, dropped)
+    return ParsedColumn(name, n, chunks.null_count, None, dropped)
 
 
 def is_number(kind: Any) -> bool:
@@ -176,16 +186,16 @@ def is_number(kind: Any) -> bool:
     return any(test(kind) for test in tests)
 
 
-def check_finite(column: Column, source: str, spell: Spell) -> None:
-    """Refuse infinite values of a column that is to be used."""
+def check_finite(column: ParsedColumn, source: str, spell: Spell) -> None:
+    """Refuse infinite values in a column that is used."""
     if column.numbers is None:
         return
     infinite = np.isinf(column.numbers)
     if infinite.any():
         raise DataError(
             f"{source}: column {column.name!r} has {int(infinite.sum())} value(s) that are "
-            f"infinite, the first in row {int(np.argmax(infinite)) + 1}. Put right what made them, "
-            "leave the column out, or have them taken as missing: "
+            f"infinite, the first in row {int(np.argmax(infinite)) + 1}. Correct them, leave the "
+            "column out, or take them as missing: "
             f"{spell('missing', ('inf', '-inf'))}"
         )
 
@@ -194,12 +204,13 @@ def _is_true(cell: str | None) -> bool:
     return cell is not None and cell.strip().lower() == "true"
 
 
-def _not_numbers(name: str, words: list[str], filled: int) -> DroppedColumn:
+def _text_column(name: str, words: list[str], filled: int) -> DroppedColumn:
+    code: DropCode
     if all(_THOUSANDS.fullmatch(word) for word in words):
         code = "thousands"
     elif all(_PER_CENT.fullmatch(word) for word in words):
         code = "per_cent"
-    elif len(words) <= (1 - MOSTLY) * filled:
+    elif len(words) <= (1 - NUMBERS_SHARE) * filled:
         code = "mixed"
     else:
         code = "dates" if all(_DATE.fullmatch(word) for word in words) else "text"

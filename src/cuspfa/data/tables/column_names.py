@@ -1,27 +1,25 @@
-"""Names of columns: cleaned, made unique, made up, found, and written so that no spreadsheet runs
-them.
-"""
+"""Names of columns: cleaned, made unique, made up, looked up, and safe for spreadsheets."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
 
-from cuspfa.data.tables.cells import clean, number, quoted
+from cuspfa.data.tables.cells import clean, parse_number, quoted
 from cuspfa.data.tables.notes import Note
 from cuspfa.errors import InputError
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""How a cell begins that a spreadsheet takes for a formula."""
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""First characters of a cell that a spreadsheet takes for a formula."""
 
 
 def made_up_names(number_of_columns: int) -> list[str]:
-    """Of columns that have none."""
+    """Names for columns without names."""
     return [f"x{j}" for j in range(1, number_of_columns + 1)]
 
 
 def unique_names(names: Iterable[str]) -> tuple[list[str], list[Note]]:
-    """Clean names, no two the same and none empty; and notes on those that were changed."""
+    """Clean names, all different and none empty, and notes on changed names."""
     found: list[str] = []
     taken: set[str] = set()
     notes: list[Note] = []
@@ -43,14 +41,14 @@ def unique_names(names: Iterable[str]) -> tuple[list[str], list[Note]]:
 
 
 def find_column(label: str, word: str, names: list[str]) -> int:
-    """The position of the column of this name; `label` is what the user calls the argument."""
+    """The position of the column with this name; `label` is the argument in messages."""
     if word in names:
         return names.index(word)
     raise InputError(f"{label}: {no_such_column(word, names)}")
 
 
 def no_such_column(word: str, names: list[str]) -> str:
-    """That there is none of this name, and which one may be meant."""
+    """A message that there is no column with this name, with a similar name."""
     near = difflib.get_close_matches(word, names, n=1)
     lower = [name for name in names if name.lower() == word.lower()]
     if near or lower:
@@ -60,13 +58,13 @@ def no_such_column(word: str, names: list[str]) -> str:
 
 
 def not_a_formula(text: str) -> str:
-    """A name or a label as it is written to CSV: spreadsheets run what begins as a formula does.
+    """A name or label for CSV files, so that a spreadsheet does not run it as a formula.
 
-    A single quote before it makes it text (OWASP's rule); numbers stay as they are.
+    A single quote in front makes it text (OWASP's rule). Numbers stay as they are.
     """
-    return f"'{text}" if text.startswith(FORMULA) and number(text) is None else text
+    return f"'{text}" if text.startswith(FORMULA_STARTS) and parse_number(text) is None else text
 
 
 def without_quote(text: str) -> str:
-    """A name without the quote that `not_a_formula` put before it."""
+    """A name without the quote that `not_a_formula` puts in front."""
     return text[1:] if text.startswith("'") and not_a_formula(text[1:]) == text else text

@@ -1,4 +1,4 @@
-"""How a table of text is written: encoding, separator, decimal sign and header, from its start."""
+"""The dialect of a text table, found from its start: encoding, separator, decimal sign, header."""
 
 from __future__ import annotations
 
@@ -8,27 +8,32 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
+from numbers import Integral, Real
 from typing import Any
 
-from cuspfa.data.tables.cells import is_missing, number, quoted
+from cuspfa._utils.arguments import must_be, one_of
+from cuspfa._utils.spelling import Spell, as_argument
+from cuspfa.data.tables.answers import Answers, as_order
+from cuspfa.data.tables.cells import clean, is_missing, parse_number, quoted
 from cuspfa.data.tables.column_names import made_up_names, unique_names, without_quote
-from cuspfa.data.tables.notes import SEPARATORS, Note, Spell, as_argument
+from cuspfa.data.tables.notes import SEPARATORS, Note
+from cuspfa.data.tables.read_options import ReadOptions
 from cuspfa.errors import DataError
 
 LOOK_CHARACTERS, LOOK_CELLS = 1 << 20, 200_000
-"""How much of a file is looked at to find out how it is written."""
-FEWEST_NAMES = 4
-"""Fewer numbers in a row are too few to call it counting."""
+"""How much of a file is used to find its dialect."""
+FEWEST_COUNTED_NAMES = 4
+"""Consecutive numbers in a first row from which on they may be names of columns."""
 FEWEST_THOUSANDS = 2
-"""So many cells with a sign before three digits are no accident."""
+"""Cells of the form 1,234 from which on the sign may separate thousands."""
 _SAID = re.compile(r"sep=([\t;|,])\r?\n", re.IGNORECASE)
 _DECIMAL = {
     ",": re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?", re.ASCII),
     ".": re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?", re.ASCII),
 }
-_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}", re.ASCII)
+_GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}", re.ASCII)
 _BELOW_THOUSAND = re.compile(r"[+-]?\d{1,3}", re.ASCII)
 
 Rows = Sequence[Sequence[str]]
@@ -36,23 +41,72 @@ Rows = Sequence[Sequence[str]]
 
 @dataclass(frozen=True)
 class Reading:
-    """What the user says of how a table is written, and how the user's arguments are spelt."""
+    """What the user says about the format of a table, and how arguments are spelt in messages."""
 
     header: bool | None = None
-    """Does the first row name the columns? None: find out."""
+    """Does the first row name the columns? None: found from the file."""
     decimal: str | None = None
-    """The decimal sign; None: find out."""
+    """The decimal sign. None: found from the file."""
     missing: Sequence[str | float] = ()
-    """Words and numbers that stand for missing values."""
+    """Codes for missing values, besides those of `MISSING_WORDS`."""
     spell: Spell = as_argument
+    sheet: str | int | None = None
+    """The sheet of a workbook, by name or by number from 1 on. None: the first with cells."""
+    order: tuple[tuple[str, ...], ...] = ()
+    """Words of answers from low to high, for one or more scales."""
+    answers: tuple[Answers, ...] = ()
+    """Words and numbers of an earlier fit."""
+
+    def options(
+        self,
+        memory_limit: int | str | None,
+        columns: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+        id_column: str | None = None,
+    ) -> ReadOptions:
+        """What the user said, as the provenance of a fit keeps it."""
+        return ReadOptions(
+            columns=tuple(columns),
+            exclude=tuple(exclude),
+            id_column=id_column,
+            missing=tuple(one if isinstance(one, str) else f"{one:g}" for one in self.missing),
+            header=self.header,
+            decimal=self.decimal,
+            memory_limit=None if memory_limit is None else str(memory_limit),
+            sheet=None if self.sheet is None else str(self.sheet),
+            order=self.order,
+        )
 
 
-USUAL = Reading()
+DEFAULT_READING = Reading()
+
+
+def as_reading(
+    missing: Any, header: Any, decimal: Any, sheet: Any = None, order: Any = None
+) -> Reading:
+    """Arguments about the format of files, checked."""
+    if header is not None and not isinstance(header, bool):
+        raise must_be("header", "True, False or None", header)
+    if decimal is not None:
+        one_of("decimal", decimal, (".", ","))
+    if sheet is not None and (isinstance(sheet, bool) or not isinstance(sheet, (str, Integral))):
+        raise must_be("sheet", "a name, or a number from 1 on", sheet)
+    codes = [missing] if isinstance(missing, (str, Real)) else list(missing)
+    wrong = [code for code in codes if not isinstance(code, (str, Real))]
+    if wrong:
+        raise must_be("missing", "numbers and words", wrong[0])
+    return Reading(
+        header,
+        decimal,
+        tuple(c if isinstance(c, str) else float(c) for c in codes),
+        sheet=sheet if sheet is None or isinstance(sheet, str) else int(sheet),
+        order=as_order(order),
+    )
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a table of text is written."""
+    """How a text table is written."""
 
     names: list[str]
     separator: str
@@ -62,28 +116,30 @@ class Dialect:
     """Bytes before the first row of data."""
     has_header: bool
     spare: bool
-    """Is there a separator after the last cell of each row, and nothing behind it?"""
+    """Does each row end with a separator?"""
     notes: list[Note]
+    labels: list[str] = field(default_factory=list)
+    """Labels of the columns, if rows below the header hold them."""
 
     @property
     def width(self) -> int:
-        """Cells of a row."""
+        """Number of cells in a row."""
         return len(self.names) + self.spare
 
     def place(self, row: int) -> str:
-        """A row of data, counted from 1, as it is called in messages."""
+        """Name of a row of data in messages; rows are counted from 1."""
         return f"row {row} below the header" if self.has_header else f"row {row}"
 
 
-def find_dialect(start: bytes, how: Reading = USUAL, *, whole: bool = True) -> Dialect:
-    """Find out how a table is written, as far as it was not said.
+def find_dialect(start: bytes, how: Reading = DEFAULT_READING, *, whole: bool = True) -> Dialect:
+    """Find the dialect of a table, as far as it is not given.
 
-    `start` is how it begins, or the `whole` of it.
+    `start` is the beginning of the file, or the `whole` of it.
     """
-    text, encoding, mark, notes = decode(start, whole=whole)
+    text, encoding, mark, notes = decode_text(start, whole=whole)
     if not text.strip():
-        raise DataError("there is nothing in it.")
-    said = _SAID.match(text)  # a line by which Excel is told
+        raise DataError("the file holds no cells.")
+    said = _SAID.match(text)  # a line for Excel
     top = said.end() if said else 0
     separator = said[1] if said else _separator(text)
     stream = io.StringIO(text[top:], newline="")
@@ -95,15 +151,21 @@ def find_dialect(start: bytes, how: Reading = USUAL, *, whole: bool = True) -> D
     header, guess = how.header, None
     if header is None:
         filled = [cell for cell in first if not is_missing(cell)]
-        header = not all(number(cell, decimal) is not None for cell in filled)
+        header = not all(parse_number(cell, decimal) is not None for cell in filled)
         if not header:
             header = like_names(first, rows, decimal)
             guess = Note("header" if header else "no_header", count=len(first))
             guess = Note("empty_first_row", count=len(first)) if above and not header else guess
+    labels: list[str] = []
+    if header and len(rows) > 1 and _is_qualtrics(rows[1]):
+        labels = [clean(cell) for cell in next(reader)]
+        next(reader)
+        rows = rows[2:]
+        notes.append(Note("qualtrics"))
     names = list(map(without_quote, first)) if header else made_up_names(len(first))
     end = top + stream.tell() if header else top
     if whole and not text[end:].strip():
-        raise DataError("it has a header and no rows.")
+        raise DataError("the file has a header and no rows.")
     widths = Counter(map(len, rows))
     usual = widths.most_common(1)[0][0] if widths else len(first)
     spare = usual == len(names) + 1 and all(not row[-1].strip() for row in rows if len(row) > 1)
@@ -119,11 +181,17 @@ def find_dialect(start: bytes, how: Reading = USUAL, *, whole: bool = True) -> D
         notes.insert(0, Note("format", detail=" and ".join(written)))
     notes += ([guess] if guess else []) + renamed
     begin = mark + len(text[:end].encode(encoding))
-    return Dialect(names, separator, decimal, encoding, begin, header, spare, notes)
+    return Dialect(names, separator, decimal, encoding, begin, header, spare, notes, labels)
 
 
-def decode(start: bytes, *, whole: bool = True) -> tuple[str, str, int, list[Note]]:
-    """The characters, their encoding, the bytes of a mark before them, and notes."""
+def _is_qualtrics(row: Sequence[str]) -> bool:
+    """Is it the third row of a table of Qualtrics, which has a code of each question?"""
+    filled = [cell for cell in row if cell.strip()]
+    return bool(filled) and all("ImportId" in cell and "{" in cell for cell in filled)
+
+
+def decode_text(start: bytes, *, whole: bool = True) -> tuple[str, str, int, list[Note]]:
+    """The text, its encoding, the length of its byte-order mark, and notes."""
     for mark, encoding in (
         (codecs.BOM_UTF16_LE, "utf-16-le"),
         (codecs.BOM_UTF16_BE, "utf-16-be"),
@@ -146,25 +214,25 @@ def decode(start: bytes, *, whole: bool = True) -> tuple[str, str, int, list[Not
             shown = {"cp1252": "Windows-1252", "latin-1": "Latin-1"}.get(encoding, "UTF-16")
             notes.append(Note("encoding", detail=shown))
         return text, encoding, len(mark), notes
-    raise AssertionError("Latin-1 knows every byte")
+    raise AssertionError("Latin-1 decodes every byte")
 
 
 def _refuse_zeros(start: bytes) -> None:
-    """Bytes of zero: every other one of UTF-16, nearly so, and any of what is no text."""
+    """The error for zero bytes: UTF-16 without a byte-order mark, or a file that is not text."""
     parts = (start[0::2], start[1::2])
     shares = sorted(part.count(0) / max(len(part), 1) for part in parts)
     if shares[0] == 0.0 and shares[1] > 0.5:
-        raise DataError("it seems to be encoded in UTF-16, without the mark. Save it as UTF-8.")
+        raise DataError("the file seems to be UTF-16 without a byte-order mark. Save it as UTF-8.")
     raise DataError(
-        "this is no table of text, nor Parquet or Feather. Save it as CSV from the program "
-        "that made it."
+        "the file is neither a text table nor Parquet or Feather. Save the table as CSV from the "
+        "program that made it."
     )
 
 
 def _first_row(reader: Any) -> tuple[list[str], int]:
-    """The first row with a value, which may name the columns, and the rows above it.
+    """The first row with a value, which may name the columns, and the number of rows above it.
 
-    Empty lines are no rows; where no row has a value, the first one.
+    Empty lines are not counted. Where no row has a value, the first row is returned.
     """
     top: list[str] | None = None
     above = 0
@@ -175,12 +243,12 @@ def _first_row(reader: Any) -> tuple[list[str], int]:
             continue
         return row, above
     if top is None:
-        raise DataError("there is nothing in it.")
+        raise DataError("the file holds no cells.")
     return top, above
 
 
 def _records(reader: Any) -> Iterator[list[str]]:
-    """The rows of a reader; what it cannot read is a message."""
+    """The rows of a reader; a line that cannot be read is a DataError."""
     try:
         yield from reader
     except csv.Error as error:
@@ -188,7 +256,7 @@ def _records(reader: Any) -> Iterator[list[str]]:
 
 
 def _look(text: str, separator: str) -> list[list[str]]:
-    """The first rows that are not blank lines, the header among them."""
+    """The first rows that are not blank, with the header."""
     cut = len(text) > LOOK_CHARACTERS
     stream = io.StringIO(text[:LOOK_CHARACTERS], newline="")
     rows, cells = [], 0
@@ -199,13 +267,13 @@ def _look(text: str, separator: str) -> list[list[str]]:
                 cells += len(row)
             if cells > LOOK_CELLS:
                 return rows
-    except csv.Error:  # told when the whole is read
+    except csv.Error:  # reported when the whole file is read
         return rows
     return rows[:-1] if cut and len(rows) > 2 else rows
 
 
 def _separator(text: str) -> str:
-    """The one by which most rows have as many cells as the first, or one more."""
+    """The separator by which most rows have as many cells as the first row, or one more."""
     best, agreement = ",", 0.0
     for separator in SEPARATORS:
         rows = _look(text, separator)
@@ -224,17 +292,17 @@ def _separator(text: str) -> str:
 def like_names(first: Sequence[str], rows: Rows, decimal: str) -> bool:
     """Does a first row of numbers name the columns?
 
-    So it seems if its numbers are whole and all different, and either every column below has
-    decimals, or they count, up or down, beyond what the columns hold. The first cell may be empty,
-    above a column that counts the rows.
+    It does if its numbers are distinct and whole, and either every column below has decimals, or
+    the numbers are consecutive and outside the range of a column. The first cell may be empty above
+    a column that counts the rows.
     """
-    if is_missing(first[0]) and _counts(_numbers(rows, 0, decimal)):
+    if is_missing(first[0]) and _is_consecutive(_column_numbers(rows, 0, decimal)):
         first, rows = first[1:], [row[1:] for row in rows]
-    values = [number(cell, decimal) for cell in first]
+    values = [parse_number(cell, decimal) for cell in first]
     names = [value for value in values if value is not None and value.is_integer()]
     if len(names) < len(first) or len(set(names)) < len(names) or len(names) < 2:
         return False
-    below = [_numbers(rows, j, decimal) for j in range(len(first))]
+    below = [_column_numbers(rows, j, decimal) for j in range(len(first))]
     if not all(below):
         return False
     if all(any(not value.is_integer() for value in column) for column in below):
@@ -243,23 +311,25 @@ def like_names(first: Sequence[str], rows: Rows, decimal: str) -> bool:
     outside = any(
         not min(column) <= name <= max(column) for name, column in zip(names, below, strict=True)
     )
-    return len(names) >= FEWEST_NAMES and steps in ({1.0}, {-1.0}) and outside
+    return len(names) >= FEWEST_COUNTED_NAMES and steps in ({1.0}, {-1.0}) and outside
 
 
-def _counts(column: Sequence[float]) -> bool:
+def _is_consecutive(column: Sequence[float]) -> bool:
     return len(column) > 1 and all(after - before == 1 for before, after in pairwise(column))
 
 
-def _numbers(rows: Rows, j: int, decimal: str) -> list[float]:
-    found = (number(row[j], decimal) for row in rows if j < len(row) and not is_missing(row[j]))
+def _column_numbers(rows: Rows, j: int, decimal: str) -> list[float]:
+    found = (
+        parse_number(row[j], decimal) for row in rows if j < len(row) and not is_missing(row[j])
+    )
     return [value for value in found if value is not None]
 
 
-# --- decimal signs and thousands signs ---
+# --- decimal signs and thousands separators ---
 
 
 def _decimal_sign(rows: Rows, separator: str) -> str:
-    """A comma, if numbers are written with it and not with a point, and it is no thousands sign."""
+    """A comma, if it is the sign of most decimal numbers and no thousands separator."""
     commas = points = 0
     clear = separator == ";"
     for row in rows:
@@ -267,35 +337,35 @@ def _decimal_sign(rows: Rows, separator: str) -> str:
             word = cell.strip()
             if "," in word and _DECIMAL[","].fullmatch(word):
                 commas += 1
-                clear = clear or not _THOUSANDS.fullmatch(word)
+                clear = clear or not _GROUPED.fullmatch(word)
             elif "." in word and _DECIMAL["."].fullmatch(word):
                 points += 1
     return "," if clear and commas > points else "."
 
 
 def _check_thousands(rows: Rows, decimal: str, names: Sequence[str], spell: Spell) -> None:
-    """Refuse a column in which the decimal sign looks like one of thousands.
+    """Refuse a column in which the decimal sign may separate thousands.
 
-    There all signs stand before exactly three digits, and numbers without one have no more than
-    three: 871 and 1,082. Written with three decimals all numbers would have the sign; with zeros
-    dropped at the end, some would have fewer digits behind it. A sign that is a decimal one beyond
-    doubt anywhere in the table is one everywhere.
+    In such a column three digits follow every sign, and numbers without a sign have at most three
+    digits: 871 and 1,082. Numbers with three decimals would all have the sign, and without trailing
+    zeros some would have fewer decimals. One number in the table that is clearly decimal settles
+    the question for all columns.
     """
     words = [[cell.strip() for cell in row] for row in rows]
     if any(decimal in word and _clear(word, decimal) for row in words for word in row):
         return
     for j, name in enumerate(names):
         column = [row[j] for row in words if j < len(row) and not is_missing(row[j])]
-        grouped = [word for word in column if decimal in word and _THOUSANDS.fullmatch(word)]
+        grouped = [word for word in column if decimal in word and _GROUPED.fullmatch(word)]
         below = sum(_BELOW_THOUSAND.fullmatch(word) is not None for word in column)
         if len(grouped) >= FEWEST_THOUSANDS and below and len(grouped) + below == len(column):
             example = grouped[0]
             raise DataError(
                 f"column {name!r}: does {quoted(example)} mean {example.replace(decimal, '')}, or "
-                "has it three decimals? Save the table without thousands signs; if these are "
+                "has it three decimals? Save the table without thousands separators; if these are "
                 f"decimal signs, say so: {spell('decimal', decimal)}."
             )
 
 
 def _clear(word: str, decimal: str) -> bool:
-    return bool(_DECIMAL[decimal].fullmatch(word)) and not _THOUSANDS.fullmatch(word)
+    return bool(_DECIMAL[decimal].fullmatch(word)) and not _GROUPED.fullmatch(word)

@@ -1,56 +1,105 @@
-"""Notes of a reader of tables and the columns it drops, as values that are put into words once."""
+"""What a reader of tables found out, assumed and dropped: values, and their words."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
-Spell = Callable[..., str]
-"""Name of an argument, and its value if one is advised, as the caller's user would write it."""
+from cuspfa._utils.spelling import Spell, as_argument
+from cuspfa._utils.wording import listed
 
 SEPARATORS = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas"}
-"""In the order of preference where several would do: commas may be decimal ones."""
-_REASONS = {
+"""In order of preference. Commas come last, since they may be decimal signs."""
+DropCode = Literal[
+    "text",
+    "words",
+    "dates",
+    "thousands",
+    "per_cent",
+    "mixed",
+    "strays",
+    "empty",
+    "type",
+    "constant",
+    "narrow",
+    "few",
+    "counter",
+    "id",
+    "id_column",
+    "covariate",
+]
+NoteCode = Literal[
+    "format",
+    "encoding",
+    "row_names",
+    "renamed",
+    "nameless",
+    "header",
+    "no_header",
+    "empty_first_row",
+    "truth",
+    "missing",
+    "sheet",
+    "user_missing",
+    "answers",
+    "numbered",
+    "ordered",
+    "qualtrics",
+    "covariates",
+    "duplicates",
+    "genes",
+]
+_REASONS: dict[DropCode, str] = {
     "text": "text",
+    "words": "words whose order is not known",
     "dates": "dates or times",
-    "thousands": "numbers with thousands signs (save them without)",
+    "thousands": "numbers with thousands separators (save them without)",
     "per_cent": "numbers with per cent signs (save them without)",
-    "mixed": "correct, or leave empty, {count} of {of} values that are no numbers",
-    "strays": "some values are no numbers: correct them, or leave them empty",
+    "mixed": "correct, or leave empty, {count} of {of} values that are not numbers",
+    "strays": "correct, or leave empty, the values that are not numbers",
     "empty": "empty",
     "type": "values of type {detail}, not numbers",
     "constant": "constant",
     "narrow": "varies too little for its size: subtract a constant first",
     "few": "only {count} of {of} rows have a value",
     "counter": "counts the rows from {count} on",
-    "id": "names of rows: whole numbers, all different, and called so",
-    "id_column": "names of rows, as asked",
+    "id": "names of rows: distinct whole numbers under the name of an identifier",
+    "id_column": "names of rows, as requested",
+    "covariate": "looks like {detail}",
 }
-_NOTES = {
+_NOTES: dict[NoteCode, str] = {
     "format": "Cells {detail}.",
     "encoding": "Not encoded in UTF-8; read as {detail}.",
-    "row_names": "The rows have one cell more than the header: taken as names of rows.",
-    "renamed": "Column {count} is called {detail} again; here it is {columns}.",
-    "nameless": "Without a name in the header, and called so here: {columns}.",
-    "header": "The first row holds whole numbers, all different, above other numbers: taken as "
-    "names of the columns.",
-    "no_header": "The first row holds numbers only: taken as data, and the columns called x1 to "
+    "row_names": "The rows have one cell more than the header: the first cells are taken as names "
+    "of rows.",
+    "renamed": "Column {count} has the name {detail} of another column; it is renamed {columns}.",
+    "nameless": "Columns without a name in the header are named: {columns}.",
+    "header": "The first row holds distinct whole numbers above other numbers: taken as names "
+    "of the columns.",
+    "no_header": "The first row holds numbers only: taken as data; the columns are named x1 to "
     "x{count}.",
-    "empty_first_row": "The first row holds no values: taken as data, and the columns called x1 to "
+    "empty_first_row": "The first row holds no values: taken as data; the columns are named x1 to "
     "x{count}.",
     "truth": "True and false are read as 1 and 0: {columns}.",
+    "sheet": "Sheet {detail!r} of the workbook is read.",
+    "user_missing": "{count} cell(s) hold values that the file declares as missing.",
+    "answers": "Words are read as numbers: {detail} (in {columns}).",
+    "numbered": "Words are read by the numbers before them: {detail} (in {columns}).",
+    "ordered": "Words are read as numbers: {detail} (in {columns}).",
+    "qualtrics": "The rows below the column names hold the wording of the questions and codes of "
+    "Qualtrics: taken as labels.",
+    "covariates": "Columns that look like {detail} are analysed: {columns}.",
+    "duplicates": "Columns are equal in all rows in which both have a value: {columns}. Leave one "
+    "of each pair out.",
+    "genes": "Column {columns} names genes or probes: the rows seem to be variables, and the "
+    "columns samples. A factor analysis takes rows as observations: transpose the table.",
 }
-_DOUBTS = {
+_DOUBTS: dict[NoteCode, tuple[str, bool]] = {
     "header": ("If it is data", False),
     "no_header": ("If it names the columns", True),
     "empty_first_row": ("If it names the columns", True),
 }
-
-
-def as_argument(name: str, value: Any = None) -> str:
-    """An argument of a Python function."""
-    return name if value is None else f"{name}={value!r}"
+_ALWAYS_TOLD = ("sheet", "answers", "numbered", "covariates", "duplicates", "genes")
 
 
 @dataclass(frozen=True)
@@ -60,16 +109,16 @@ class DroppedColumn:
     Parameters
     ----------
     name : str
-        Of the column.
+        Name of the column.
     code : str
-        The reason: text, dates, thousands, per_cent, mixed, strays, empty, type, constant,
-        narrow, few, counter, id or id_column.
+        The reason: text, words, dates, thousands, per_cent, mixed, strays, empty, type, constant,
+        narrow, few, counter, id, id_column or covariate.
     count, of : int
-        Numbers in the reason, such as values that are no numbers, of those there are.
+        Numbers in the reason, such as the values that are not numbers, and all values.
     detail : str
         A type in the reason.
     example : str
-        What the column holds, for the person at the terminal: it is not written into files.
+        What the column holds, to be shown at the terminal. It is not written into files.
 
     Examples
     --------
@@ -79,59 +128,75 @@ class DroppedColumn:
     """
 
     name: str
-    code: str
+    code: DropCode
     count: int = 0
     of: int = 0
     detail: str = ""
-    example: str = ""
+    example: str = field(default="", metadata={"in_files": False})
 
     @property
     def reason(self) -> str:
-        """In words, without any cell of the data."""
+        """The reason in words, without any cell of the data."""
         return _REASONS[self.code].format(count=self.count, of=self.of, detail=self.detail)
 
+    def without_example(self) -> DroppedColumn:
+        """The same without any cell of the data, to be kept with a fit."""
+        return replace(self, example="")
+
     def told(self, spell: Spell = as_argument) -> str:
-        """The reason, with the argument by which it is changed."""
+        """The reason, with the argument that changes it."""
         if self.code == "id_column":
             return f"names of rows, as {spell('id_column')} says"
-        keep = self.code in ("counter", "id")
-        return f"{self.reason}; to keep it, name it in {spell('columns')}" if keep else self.reason
+        if self.code == "words":
+            return f"{self.reason}; to give it: {spell('order', ('low', '…', 'high'))}"
+        if self.code in ("counter", "id", "covariate"):
+            name = spell("include" if self.code == "covariate" else "columns")
+            return f"{self.reason}; to keep it, name it in {name}"
+        return self.reason
 
 
 @dataclass(frozen=True)
 class Note:
-    """Something that was found out or assumed of how a table is written.
+    """Something that was found out or assumed about the format of a table.
 
     Parameters
     ----------
     code : str
-        What: format, encoding, row_names, renamed, nameless, header, no_header, empty_first_row,
-        truth or missing.
+        The kind of note: format, encoding, row_names, renamed, nameless, header, no_header,
+        empty_first_row, truth, missing, sheet, user_missing,
+        answers, numbered, ordered, qualtrics, covariates, duplicates or genes.
     columns : tuple of str
-        The columns it is about.
+        Columns in the note.
     count : int
-        A number in it.
+        A number in the note.
     detail : str
-        A word in it.
+        A word in the note.
     """
 
-    code: str
+    code: NoteCode
     columns: tuple[str, ...] = ()
     count: int = 0
     detail: str = ""
 
     @property
     def is_doubt(self) -> bool:
-        """May it be wrong, or have had no effect, so that it is told in any case?"""
-        return self.code in _DOUBTS or (self.code == "missing" and not self.count)
+        """May the assumption be wrong, or without effect, so that it is always reported?"""
+        always = (*_DOUBTS, *_ALWAYS_TOLD)
+        return self.code in always or (self.code == "missing" and not self.count)
 
     def told(self, spell: Spell = as_argument) -> str:
-        """In words, with the argument by which it is changed."""
+        """The note in words, with the argument that changes it."""
         if self.code == "missing":
             cells = f"{self.count or 'no'} cell{'' if self.count == 1 else 's'}"
             return f"{spell('missing')} made {cells} missing."
-        shown = ", ".join(self.columns[:4]) + (", …" if len(self.columns) > 4 else "")
+        shown = listed(self.columns, 4)
         said = _NOTES[self.code].format(columns=shown, count=self.count, detail=self.detail)
+        if self.code == "answers":
+            return f"{said} If their order is another one: {spell('order', ('low', '…', 'high'))}"
+        if self.code == "covariates":
+            return f"{said} To leave them out: {spell('exclude')}"
+        if self.code == "sheet":
+            return f"{said} For another one: {spell('sheet', self.columns[0])}"
         if self.code not in _DOUBTS:
             return said
         doubt, header = _DOUBTS[self.code]
@@ -139,12 +204,3 @@ class Note:
 
     def __str__(self) -> str:
         return self.told()
-
-
-def told_dropped(dropped: Sequence[DroppedColumn], most: int = 5) -> str | None:
-    """Columns and reasons in one sentence, for a warning."""
-    if not dropped:
-        return None
-    shown = "; ".join(f"{one.name!r}: {one.told()}" for one in dropped[:most])
-    more = f"; and {len(dropped) - most} more" if len(dropped) > most else ""
-    return f"{len(dropped)} column(s) are dropped ({shown}{more})."

@@ -1,4 +1,4 @@
-"""Tables in files: one way in for the program and for `fit(path)`."""
+"""Tables in files: the one reader for the program, for `read_table` and for `fit(path)`."""
 
 from __future__ import annotations
 
@@ -12,29 +12,35 @@ import numpy as np
 from cuspfa._typing import Array
 from cuspfa._utils.arguments import must_be
 from cuspfa._utils.fit_warning import NearConstant
+from cuspfa.data.column_choice import ChooseColumns, ColumnChoice, chooser
 from cuspfa.data.moments import Moments
-from cuspfa.data.out_of_core.block import Choice, Choose
 from cuspfa.data.out_of_core.mapped import Mapped
-from cuspfa.data.out_of_core.memory import allowed_bytes
+from cuspfa.data.out_of_core.memory import allowed_bytes, check_fits
 from cuspfa.data.out_of_core.readers import kind_of
-from cuspfa.data.out_of_core.screened import read_screened
+from cuspfa.data.out_of_core.screened import ScreenedRows, read_screened
 from cuspfa.data.out_of_core.stream import (
     Plan,
-    Progress,
+    ReadingProgress,
     RowStream,
-    as_reading,
-    chooser,
     table_stream,
 )
+from cuspfa.data.out_of_core.whole_files import WHOLE_SUFFIXES
 from cuspfa.data.screening.columns import screen
+from cuspfa.data.sums import Sums
+from cuspfa.data.tables.answers import Answers, with_value_labels
 from cuspfa.data.tables.column_names import find_column
-from cuspfa.data.tables.dialect import Reading
+from cuspfa.data.tables.dialect import Reading, as_reading
+from cuspfa.data.tables.labels import ColumnLabels, labels_of
 from cuspfa.data.tables.notes import DroppedColumn, Note
-from cuspfa.data.tables.reader import COPIES, FileTable, read_file
+from cuspfa.data.tables.read_options import ReadOptions
+from cuspfa.data.tables.reader import FileTable, read_file
+from cuspfa.data.tables.source_bytes import COPIES_IN_MEMORY
 from cuspfa.errors import InputError
 
-ARRAYS = (".npy", ".zarr", ".h5ad")
-"""Kinds of files that are read by blocks whatever their size."""
+BY_BLOCKS = "by blocks"
+"""The kind of a table that was read by blocks."""
+ARRAY_SUFFIXES = (".npy", ".zarr", ".h5ad")
+"""Files that are read by blocks whatever their size."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,24 +50,31 @@ class Table:
     Attributes
     ----------
     source, kind : str
-        The file's name, and what it is: CSV, TSV, Parquet, Feather or "by blocks".
+        The file's name, and what it is: CSV, TSV, Parquet, Feather, spreadsheet, SPSS, Stata, R
+        or "by blocks".
     names : list of str
-        Of the columns that are analysed.
+        Names of the columns that are analysed.
     data : ndarray (n, p), Moments or RowStream
-        The rows, NaN where a value is missing; of a table read by blocks, sums of complete rows,
-        or a stream of rows that stay in their file.
+        The rows, NaN where a value is missing. A table read by blocks has sums of complete rows, or
+        a stream of rows that stay in their file.
     dropped : list of DroppedColumn
         Columns that are not analysed, each with a `name`, a `code` and a `reason` in words.
     excluded : list of str
-        Columns left out because the user said so.
+        Columns left out at the request of the user.
     notes : list of Note
-        What was found out or assumed of how the file is written; `str(note)` is a sentence.
+        What was found out or assumed about the format; `str(note)` is a sentence.
     ids : list of str or None
         Names of the rows, if an `id_column` was given.
     n_missing : dict
-        By column, of those analysed, where values are missing.
+        Missing values by column, of the analysed columns that have any.
     n_empty : int
-        Rows without any value in these columns: they are left out.
+        Rows without any value in these columns. They are left out.
+    labels : tuple of ColumnLabels
+        Labels that the file has for the columns that are analysed, and for their values.
+    sheet : str or None
+        The sheet of a workbook that was read.
+    answers : tuple of Answers
+        Columns of words, such as "strongly agree", that were read as numbers, and how.
     """
 
     source: str
@@ -84,16 +97,31 @@ class Table:
     sample: Array = field(default_factory=lambda: np.empty((0, 0)))
     """The first rows of the columns that are analysed, or all."""
     near_constant: NearConstant | None = None
+    labels: tuple[ColumnLabels, ...] = ()
+    sheet: str | None = None
+    answers: tuple[Answers, ...] = ()
+    options: ReadOptions = field(default_factory=ReadOptions)
+    """What the user said of the table."""
 
     @property
     def rows(self) -> Array:
         """(n, p) the rows of a table in memory."""
         if not isinstance(self.data, np.ndarray):
             raise InputError(
-                f"{self.source} was read by blocks, so that its rows are not in memory. Pass the "
-                "table itself to fit, or raise memory_limit."
+                f"{self.source} was read by blocks: its rows are not in memory. Pass the table "
+                "itself to fit, or raise memory_limit."
             )
         return self.data
+
+    @property
+    def by_blocks(self) -> bool:
+        """Was the table read by blocks?"""
+        return self.kind == BY_BLOCKS
+
+    @property
+    def stream(self) -> RowStream | None:
+        """The rows of a table that stay in their file; None for others."""
+        return self.data if isinstance(self.data, RowStream) else None
 
     @property
     def n_columns(self) -> int:
@@ -115,6 +143,8 @@ def read_table(
     missing: Any = (),
     header: bool | None = None,
     decimal: str | None = None,
+    sheet: str | int | None = None,
+    order: Any = None,
     memory_limit: int | str | None = None,
 ) -> Table:
     r"""Read the columns of numbers of a file, as `fit(path)` and the program do.
@@ -126,8 +156,10 @@ def read_table(
     Parameters
     ----------
     path : str or os.PathLike
-        A CSV, TSV, Parquet or Feather file, an array (npy, Zarr, h5ad), or a folder of such files.
-        Needs `cuspfa[files]`.
+        A CSV, TSV, Parquet or Feather file (needs `cuspfa[files]`), a workbook (.xlsx, .xls, .ods)
+        or a file of SPSS (.sav), Stata (.dta) or R (.rds) (needs `cuspfa[office]`), an array (npy,
+        Zarr, h5ad), or a folder of such files. Text may be compressed (.gz), and a .zip file may
+        hold one table.
     columns : None, or names, indices, slice or mask
         Columns to analyse. None means all that hold numbers and do not merely name the rows.
     exclude : None, or names, indices, slice or mask
@@ -135,13 +167,19 @@ def read_table(
     id_column : str or None, default=None
         A column that names the rows. It is not analysed.
     missing : sequence of numbers and words, default=()
-        What stands for a missing value besides empty cells, NA, N/A, NaN, null, "." and "-".
+        Codes for missing values, besides empty cells, NA, N/A, NaN, null, "." and "-".
     header : bool or None, default=None
-        Does the first row name the columns? None means: found from the file.
+        Does the first row name the columns? None: found from the file.
     decimal : "." or "," or None, default=None
-        The decimal sign. None means: found from the file.
+        The decimal sign. None: found from the file.
+    sheet : str, int or None, default=None
+        The sheet of a workbook, by name or by number from 1 on. None: the first with cells.
+    order : str, sequence of str, or several of them, default=None
+        Words of answers from low to high, such as "never,sometimes,often": columns of these words
+        become numbers from 1 on. Known scales of agreement, frequency and the like, and words with
+        numbers in front, become numbers without it, with a note.
     memory_limit : None, int or str, default=None
-        What may be taken, in bytes or as text such as "4GB".
+        Memory that may be used, in bytes or as text such as "4GB".
 
     Returns
     -------
@@ -168,29 +206,32 @@ def read_table(
     """
     if not isinstance(path, (str, Path)) and not hasattr(path, "__fspath__"):
         raise must_be("path", "a text or path", path)
-    how = as_reading(missing, header, decimal)
+    how = as_reading(missing, header, decimal, sheet, order)
     choose = chooser(columns, exclude, insists=False)
-    return load_table(str(path), choose, id_column=id_column, how=how, memory_limit=memory_limit)
+    table = load_table(str(path), choose, id_column=id_column, how=how, memory_limit=memory_limit)
+    named = () if columns is None else table.names
+    options = how.options(memory_limit, named, table.excluded, id_column)
+    return replace(table, options=options)
 
 
 def load_table(
     path: str,
-    choose: Choose,
+    choose: ChooseColumns,
     *,
     id_column: str | None,
     how: Reading,
     memory_limit: int | str | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[ReadingProgress], None] | None = None,
     on_plan: Callable[[Plan], None] = lambda plan: None,
 ) -> Table:
-    """What `read_table` does, with arguments as the caller spells them.
+    """The work of `read_table`, with messages that spell arguments as the caller does.
 
-    `on_plan` is told what reading by blocks takes, before a row is read.
+    `on_plan` is called with the plan of reading by blocks, before a row is read.
     """
     if not reads_by_blocks(path, memory_limit, how):
         return screened(read_file(path, id_column=id_column, how=how, check=choose), choose, how)
 
-    def choose_numbers(names: list[str]) -> Choice:
+    def choose_numbers(names: list[str]) -> ColumnChoice:
         choice = choose(names)
         if id_column is None:
             return choice
@@ -202,11 +243,14 @@ def load_table(
         stream.reader.dropped.insert(0, DroppedColumn(id_column, "id_column"))
     plan = stream.plan()
     on_plan(plan)
-    return _by_blocks(path, stream, plan, how)
+    return _by_blocks(stream, plan)
 
 
 def reads_by_blocks(path: str, memory_limit: int | str | None, how: Reading) -> bool:
-    """A folder, a file that does not fit or is an array, or one for which a limit is given."""
+    """Is a path read by blocks?
+
+    So are folders, arrays, files that do not fit into memory, and files with a memory limit.
+    """
     label = how.spell("memory_limit")
     if path == "-":
         if memory_limit is not None:
@@ -214,12 +258,21 @@ def reads_by_blocks(path: str, memory_limit: int | str | None, how: Reading) -> 
         return False
     allowed = allowed_bytes(memory_limit, label)
     place = Path(path)
-    if memory_limit is not None or place.is_dir() or kind_of(place) in ARRAYS:
+    if kind_of(place) in WHOLE_SUFFIXES and place.is_file():
+        needs = COPIES_IN_MEMORY * place.stat().st_size
+        advice = "Save it as CSV or Parquet: these are read by blocks."
+        check_fits(needs, allowed, f"{path}, which is read as a whole,", advice)
+        return False
+    if memory_limit is not None or place.is_dir() or kind_of(place) in ARRAY_SUFFIXES:
         return place.exists()
-    return place.is_file() and allowed is not None and COPIES * place.stat().st_size > allowed
+    return (
+        place.is_file()
+        and allowed is not None
+        and COPIES_IN_MEMORY * place.stat().st_size > allowed
+    )
 
 
-def screened(file: FileTable, choose: Choose, how: Reading) -> Table:
+def screened(file: FileTable, choose: ChooseColumns, how: Reading) -> Table:
     """The columns of a table in memory that are analysed."""
     choice = choose(file.names)
     found = screen(file.source, file.columns, choice, file.id_position, how.spell)
@@ -227,54 +280,72 @@ def screened(file: FileTable, choose: Choose, how: Reading) -> Table:
         source=file.source,
         kind=file.kind,
         names=found.names,
-        data=found.rows,
         dropped=found.dropped,
         excluded=[file.names[j] for j in choice.excluded],
-        notes=file.notes,
+        notes=[*file.notes, *found.notes],
         n_columns_read=len(file.columns),
         n_missing_read=file.n_missing,
         n_missing=found.n_missing,
-        n_incomplete=int(np.isnan(found.rows).any(axis=1).sum()),
         n_empty=found.n_empty,
-        n_rows=len(found.rows),
         ids=file.ids,
-        sample=found.rows,
+        labels=labels_of(found.names, file.labels),
+        sheet=file.sheet,
+        answers=tuple(file.answers),
+        **_rows_in_memory(found.rows),
     )
 
 
-def _by_blocks(path: str, stream: RowStream, plan: Plan, how: Reading) -> Table:
+def _by_blocks(stream: RowStream, plan: Plan) -> Table:
+    if plan.how == "map":
+        return replace(stream_table(stream), sample=_first_rows(stream))
+    found = read_screened(stream)
+    table = stream_table(stream, found)
+    if table.sample.size:
+        return table
+    return replace(table, sample=_first_rows(stream)[:, found.kept])
+
+
+def stream_table(stream: RowStream, found: ScreenedRows | None = None) -> Table:
+    """The table of a path that is read by blocks, after a pass over its rows if there was one."""
     reader = stream.reader
     table = Table(
-        source=path,
-        kind="by blocks",
-        names=stream.names or [reader.all_names[j] for j in reader.choice.kept],
+        source=stream.source,
+        kind=BY_BLOCKS,
+        names=stream.kept_names,
         data=stream,
         dropped=reader.dropped,
-        excluded=[reader.all_names[j] for j in reader.choice.excluded],
+        excluded=stream.excluded,
         notes=reader.notes,
         n_columns_read=len(reader.all_names),
+        n_rows=stream.n_rows or 0,
+        labels=labels_of(reader.all_names, with_value_labels((), reader.answers)),
+        answers=tuple(reader.answers),
+        options=stream.options,
     )
-    if plan.how == "map":
-        return replace(table, sample=_first_rows(stream))
-    found = read_screened(stream)
-    assert not isinstance(found.data, Mapped)
-    names = stream.names or table.names  # without those that turned out to be no numbers
-    rows = found.data if isinstance(found.data, np.ndarray) else None
-    coded = [Note("missing", count=reader.coded)] if how.missing else []
-    return replace(
+    if found is None or isinstance(found.data, Mapped):
+        return table
+    names = stream.kept_names  # without those that turned out to be no numbers
+    coded = [Note("missing", count=reader.coded)] if stream.how.missing else []
+    table = replace(
         table,
         names=[names[j] for j in found.kept],
-        data=found.data,
         dropped=found.dropped,
-        notes=[*reader.notes, *coded],
+        notes=[*reader.notes, *coded, *found.notes],
         n_missing_read=sum(found.n_missing.values()) + found.n_empty * stream.n_columns,
         n_missing=found.n_missing,
-        n_incomplete=0 if rows is None else int(np.isnan(rows).any(axis=1).sum()),
         n_empty=found.n_empty,
-        n_rows=found.data.n if isinstance(found.data, Moments) else len(found.data),
-        sample=_first_rows(stream)[:, found.kept] if rows is None else rows,
         near_constant=found.near_constant,
     )
+    if isinstance(found.data, Sums):
+        moments = Moments.from_sums(found.data, found.names)
+        return replace(table, data=moments, n_rows=moments.n)
+    return replace(table, **_rows_in_memory(found.data))
+
+
+def _rows_in_memory(rows: Array) -> dict[str, Any]:
+    """Fields of a table whose rows are in memory."""
+    n_incomplete = int(np.isnan(rows).any(axis=1).sum())
+    return {"data": rows, "sample": rows, "n_rows": len(rows), "n_incomplete": n_incomplete}
 
 
 def _first_rows(stream: RowStream) -> Array:

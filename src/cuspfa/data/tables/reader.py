@@ -1,41 +1,50 @@
-"""Tables in: CSV, TSV, Parquet, Feather, from a file or from standard input."""
+"""Whole tables from a file or standard input, whatever their format."""
 
 from __future__ import annotations
 
-import difflib
-import gzip
-import io
-import shlex
-import stat
-import sys
-import zlib
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from cuspfa._utils.optional import needed
-from cuspfa.data.out_of_core.memory import allowed_bytes, in_words
-from cuspfa.data.tables.cells import Column, column_of_arrow, missing_codes
+from cuspfa._utils.spelling import Spell, showing_fit
+from cuspfa.data.tables.answers import (
+    Answers,
+    FoundAnswers,
+    as_numbers,
+    different_cells,
+    find_answers,
+    with_value_labels,
+)
+from cuspfa.data.tables.cells import (
+    ParsedColumn,
+    column_of_arrow,
+    missing_codes,
+    words_undecided,
+)
 from cuspfa.data.tables.column_names import find_column, unique_names
-from cuspfa.data.tables.dialect import USUAL, Reading, find_dialect
+from cuspfa.data.tables.dialect import DEFAULT_READING, Reading, find_dialect
+from cuspfa.data.tables.labels import ColumnLabels
 from cuspfa.data.tables.notes import Note
-from cuspfa.data.tables.text import whole_text
+from cuspfa.data.tables.office import OfficeKind, office_kind, read_office
+from cuspfa.data.tables.source_bytes import ZIP_START, is_workbook, source_bytes, unzipped
+from cuspfa.data.tables.text import padded, whole_text
 from cuspfa.errors import DataError, InputError
 
-COPIES = 4
-"""Times its size that a table takes in memory when it is read as a whole."""
-UNKNOWN = 1 << 32
-"""Bytes that are read where nobody knows how much memory there is."""
-OFFICE = {
-    b"PK\x03\x04": "a workbook or an archive",
-    b"\xd0\xcf\x11\xe0": "an old Excel workbook",
-    b"$FL2": "an SPSS file",
-    b"$FL3": "an SPSS file",
+ARROW_STARTS = (b"PAR1", b"ARROW1", b"FEA1")
+"""First bytes of Parquet and of Feather files."""
+OTHER_FILE_STARTS = {
     b"\x89HDF": "an HDF5 file",
     b"%PDF": "a PDF file",
 }
-"""How files begin that people try and that are no tables for us."""
+"""First bytes of common files that cannot be read as tables."""
+
+GENE_NAMES = ("gene", "genes", "gene_id", "gene_name", "symbol", "gene_symbol", "probe", "id_ref")
+"""Names of a column that names genes."""
+GENE_SHARE, FEWEST_GENES = 0.8, 50
+"""Share of identifiers of genes in such a column, and the number of rows from which on it is."""
+_GENE = re.compile(r"ENS[A-Z]*[GTP]\d{6,}(\.\d+)?|\d+(_[a-z])*_at|ILMN_\d+")
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,17 +54,26 @@ class FileTable:
     source: str
     """The file's name, or standard input."""
     kind: str
-    columns: list[Column]
+    columns: list[ParsedColumn]
     n_rows: int
     notes: list[Note]
-    """What was found out or assumed."""
+    """What was found out or assumed about the format."""
     id_position: int | None = None
     ids: list[str] | None = None
-    """Names of the rows, if a column of them was asked for."""
+    """Names of the rows, if an ID column was given."""
+    labels: list[ColumnLabels] = field(default_factory=list)
+    """Labels of columns and of their values, of those that have any."""
+    sheet: str | None = None
+    """The sheet of a workbook that was read."""
+    answers: list[Answers] = field(default_factory=list)
+    """Columns of words that became numbers."""
+    separator: str = ","
+    decimal: str = "."
+    """Signs of a text file, in which tables made of it are written."""
 
     @property
     def names(self) -> list[str]:
-        """Of all columns."""
+        """Names of all columns."""
         return [column.name for column in self.columns]
 
     @property
@@ -68,17 +86,32 @@ Check = Callable[[list[str]], object]
 
 
 def read_file(
-    path: str, *, id_column: str | None = None, how: Reading = USUAL, check: Check = list
+    path: str,
+    *,
+    id_column: str | None = None,
+    how: Reading = DEFAULT_READING,
+    check: Check = list,
+    is_matrix: bool = False,
+    id_needed: bool = True,
 ) -> FileTable:
-    """The table in a file, "-" being standard input; what it holds decides how it is read.
+    """The table in a file; "-" is standard input. The format is found from the content.
 
-    `check` is shown the names of the columns before their cells are read, which may take long.
+    `check` is called with the names of the columns before their cells are read. The first column of
+    text of a matrix names its rows, and rows of a text file may be short, as in a triangle. Without
+    `id_needed`, the column with the names of the rows may be missing.
     """
     source = "standard input" if path == "-" else path
     try:
-        raw = _decompressed(_standard_input() if path == "-" else _bytes(Path(path)), source)
-        _check_kind(raw, source)
-        return _parsed(source, raw, id_column, how, check)
+        raw = source_bytes(path)
+        _check_kind(raw, source, how.spell)
+        if raw.startswith(ZIP_START) and not is_workbook(raw):
+            raw, inside = unzipped(raw, source)
+            source = f"{source} ({inside})"
+            _check_kind(raw, source, how.spell)
+        if is_matrix and office_kind(raw) is None and not raw.startswith(ARROW_STARTS):
+            raw = padded(raw)
+        id_name = None if id_column is None else (id_column, id_needed)
+        return _parsed(source, raw, id_name, how, check, is_matrix)
     except MemoryError:
         raise DataError(
             f"{source} does not fit into memory. Save it as a file that is not compressed, or as "
@@ -86,78 +119,164 @@ def read_file(
         ) from None
 
 
-def _decompressed(raw: bytes, source: str) -> bytes:
-    if not raw.startswith(b"\x1f\x8b"):
-        return raw
-    try:
-        with gzip.GzipFile(fileobj=io.BytesIO(raw)) as inside:
-            return _no_more(inside, f"{source}, once it is decompressed,")
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{source}: the compressed file is damaged ({error}).") from None
-
-
-def _check_kind(raw: bytes, source: str) -> None:
+def _check_kind(raw: bytes, source: str, spell: Spell) -> None:
     if not raw:
         raise DataError(f"{source} is empty. Give a file with rows and columns.")
     if raw.startswith(b"PK\x03\x04") and raw[30:38] == b"fit.json":
-        info = f"cuspfa info {shlex.quote(source)}"
-        raise DataError(f"{source} is a fit, not data. Look at it by: {info}")
-    for start, what in OFFICE.items():
+        shown = showing_fit(source, spell)
+        raise DataError(f"{source} is a saved fit, not data. To look at it: {shown}")
+    for start, what in OTHER_FILE_STARTS.items():
         if raw.startswith(start):
             raise DataError(
                 f"{source} is {what}. Save the table as CSV from the program that made it."
             )
 
 
+class _Format(NamedTuple):
+    """What is known of a table before its cells are converted."""
+
+    kind: str
+    names: list[str]
+    notes: list[Note]
+    read: Read
+    labels: list[ColumnLabels] = []  # noqa: RUF012 (it is not changed)
+    sheet: str | None = None
+    separator: str = ","
+
+
 def _parsed(
-    source: str, raw: bytes, id_column: str | None, how: Reading, check: Check
+    source: str,
+    raw: bytes,
+    id_name: tuple[str, bool] | None,
+    how: Reading,
+    check: Check,
+    is_matrix: bool,
 ) -> FileTable:
     missing = missing_codes(how.missing)
+    office = office_kind(raw)
+    if office != "workbook" and how.sheet is not None:
+        raise InputError(f"{how.spell('sheet')} is for workbooks, and {source} is none.")
     try:
-        if raw.startswith(b"PAR1"):
-            kind, names, notes, read = _of_arrow("Parquet", raw)
-        elif raw.startswith((b"ARROW1", b"FEA1")):
-            kind, names, notes, read = _of_arrow("Feather", raw)
+        if office is not None:
+            found = _of_office(source, raw, office, how)
+        elif raw.startswith(ARROW_STARTS[0]):
+            found = _of_arrow("Parquet", raw)
+        elif raw.startswith(ARROW_STARTS):
+            found = _of_arrow("Feather", raw)
         else:
-            kind, names, notes, read = _of_text(raw, how)
+            found = _of_text(raw, how)
+        names, notes = found.names, found.notes
         position = None
-        if id_column is not None:
-            position = find_column(how.spell("id_column"), id_column, names)
+        if id_name is not None and (id_name[1] or id_name[0] in names):
+            position = find_column(how.spell("id_column"), id_name[0], names)
         check(names)
-        chunks, decimal = read(position)
+        chunks, decimal = found.read(position)
+        if is_matrix:
+            position = next((j for j, one in enumerate(chunks) if different_cells(one)), None)
+        answers, undecided = _answers(names, chunks, position, how)
+        by_name = {name: one for one in answers for name in one.columns}
+        chunks = [
+            as_numbers(one, by_name[name]) if name in by_name else one
+            for name, one in zip(names, chunks, strict=True)
+        ]
         columns = [
             column_of_arrow(name, one, missing, decimal)
             for name, one in zip(names, chunks, strict=True)
         ]
+        columns = [words_undecided(one) if one.name in undecided else one for one in columns]
     except DataError as error:
-        raise DataError(f"{source}: {error}") from error
+        told = str(error)
+        raise DataError(told if told.startswith(source) else f"{source}: {told}") from error
     ids = (
         None
         if position is None
-        else ["" if v is None else str(v) for v in chunks[position].to_pylist()]
+        else ["" if v is None else _id_text(v) for v in chunks[position].to_pylist()]
     )
     truths = tuple(column.name for column in columns if column.truth)
     notes = notes + ([Note("truth", truths)] if truths else [])
+    if _names_genes(names[0], chunks[0]):
+        notes = [*notes, Note("genes", (names[0],))]
     if missing.any:
         notes = [*notes, Note("missing", count=sum(column.coded for column in columns))]
-    return FileTable(source, kind, columns, columns[0].n_rows, notes, position, ids)
+    return FileTable(
+        source=source,
+        kind=found.kind,
+        columns=columns,
+        n_rows=columns[0].n_rows,
+        notes=[*notes, *(one.note for one in answers)],
+        id_position=position,
+        ids=ids,
+        labels=with_value_labels(found.labels, answers),
+        sheet=found.sheet,
+        answers=answers,
+        separator=found.separator,
+        decimal=decimal if found.kind in ("CSV", "TSV") else ".",
+    )
+
+
+def _answers(
+    names: list[str], chunks: list[Any], id_position: int | None, how: Reading
+) -> FoundAnswers:
+    """Columns of words that become numbers."""
+    texts = {}
+    for j, (name, cells) in enumerate(zip(names, chunks, strict=True)):
+        words = None if j == id_position else different_cells(cells)
+        if words is not None:
+            texts[name] = words
+    return find_answers(texts, how.order, missing_codes(how.missing), how.answers)
+
+
+def _names_genes(name: str, cells: Any) -> bool:
+    """Does a first column name genes or probes, each once?"""
+    if not str(cells.type).endswith("string") or len(cells) < FEWEST_GENES:
+        return False
+    words = [str(cell) for cell in cells.to_pylist()]
+    if len(set(words)) < len(words):
+        return False
+    share = sum(_GENE.fullmatch(word) is not None for word in words) / len(words)
+    return name.strip().lower().replace(" ", "_") in GENE_NAMES or share >= GENE_SHARE
+
+
+def _id_text(value: Any) -> str:
+    """The name of a row: files of statistics programs have whole numbers as decimals."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 Read = Callable[[int | None], tuple[list[Any], str]]
-"""Arrow columns and the decimal sign; the column at the position given as text."""
+"""Returns Arrow columns and the decimal sign; the column at the given position is text."""
 
 
-def _of_text(raw: bytes, how: Reading) -> tuple[str, list[str], list[Note], Read]:
+def _of_text(raw: bytes, how: Reading) -> _Format:
     dialect = find_dialect(raw, how)
 
     def read(position: int | None) -> tuple[list[Any], str]:
         return whole_text(raw, dialect, position), dialect.decimal
 
     kind = "TSV" if dialect.separator == "\t" else "CSV"
-    return kind, dialect.names, dialect.notes, read
+    labels = [ColumnLabels(*pair) for pair in zip(dialect.names, dialect.labels, strict=False)]
+    labels = [one for one in labels if one.any]
+    written = ";" if dialect.separator == "|" else dialect.separator
+    return _Format(kind, dialect.names, dialect.notes, read, labels, separator=written)
 
 
-def _of_arrow(kind: str, raw: bytes) -> tuple[str, list[str], list[Note], Read]:
+def _of_office(source: str, raw: bytes, kind: OfficeKind, how: Reading) -> _Format:
+    table = read_office(raw, kind, source, how.sheet)
+    if table.text is not None:
+        found = _of_text(table.text, replace(how, decimal=how.decimal or "."))
+        notes = found.notes
+        if table.other_sheets:
+            notes = [Note("sheet", tuple(table.other_sheets), detail=str(table.sheet)), *notes]
+        return found._replace(kind=table.kind, notes=notes, sheet=table.sheet, separator=",")
+    names, notes = unique_names(table.names)
+    if table.n_user_missing:
+        notes = [*notes, Note("user_missing", count=table.n_user_missing)]
+    labels = [replace(one, name=name) for one, name in zip(table.labels, names, strict=True)]
+    return _Format(
+        table.kind, names, notes, lambda _: (table.columns, "."), [o for o in labels if o.any]
+    )
+
+
+def _of_arrow(kind: str, raw: bytes) -> _Format:
     what = f"Reading {kind} files"
     pyarrow = needed("pyarrow", what, "files")
     module = needed(f"pyarrow.{kind.lower()}", what, "files")
@@ -168,66 +287,4 @@ def _of_arrow(kind: str, raw: bytes) -> tuple[str, list[str], list[Note], Read]:
     names, notes = unique_names(table.column_names)
     if not names:
         raise DataError("it has no columns.")
-    return kind, names, notes, lambda _: (list(table.columns), ".")
-
-
-def _standard_input() -> bytes:
-    if sys.stdin is None:
-        raise InputError("there is no standard input to read. Give a file.")
-    if sys.stdin.isatty():
-        sys.stderr.write("Reading from the keyboard; Ctrl-D ends, Ctrl-C gives up.\n")
-    return _no_more(sys.stdin.buffer, "standard input")
-
-
-def _no_more(stream: Any, what: str) -> bytes:
-    """All that a stream holds, if it fits: nobody knows before how long it is."""
-    allowed = allowed_bytes(None)
-    most = UNKNOWN if allowed is None else allowed // COPIES
-    parts, size = [], 0
-    while part := stream.read(1 << 20):
-        parts.append(part)
-        size += len(part)
-        if size > most:
-            raise DataError(
-                f"{what} is longer than {in_words(most)}, more than can be read into memory. Save "
-                "it as a file that is not compressed, or as Parquet: these are read by blocks."
-            )
-    return b"".join(parts)
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        kind = path.stat().st_mode
-        if stat.S_ISREG(kind):
-            return path.read_bytes()
-        if stat.S_ISFIFO(kind):  # of another program
-            with open(path, "rb") as pipe:
-                return _no_more(pipe, str(path))
-        if not stat.S_ISDIR(kind):
-            raise InputError(
-                f"{str(path)!r} is a device or a socket, not a file. Give a file, a pipe, or - for "
-                "standard input."
-            )
-        raise IsADirectoryError
-    except IsADirectoryError:
-        raise InputError(f"{str(path)!r} is a directory. Give a file in it.") from None
-    except PermissionError:
-        if path.is_dir():  # Windows
-            raise InputError(f"{str(path)!r} is a directory. Give a file in it.") from None
-        raise InputError(f"no permission to read {str(path)!r}.") from None
-    except FileNotFoundError:
-        raise no_such_file(path) from None
-
-
-def no_such_file(path: Path) -> InputError:
-    """What to say of it, and which one may be meant."""
-    return InputError(f"there is no file {str(path)!r}.{_similar(path)}")
-
-
-def _similar(path: Path) -> str:
-    try:
-        names = [one.name for one in path.parent.iterdir() if one.is_file()]
-    except OSError:
-        return f" There is no directory {str(path.parent)!r} either."
-    near = difflib.get_close_matches(path.name, names, n=1, cutoff=0.8)
-    return f" Did you mean {str(path.with_name(near[0]))!r}?" if near else ""
+    return _Format(kind, names, notes, lambda _: (list(table.columns), "."))

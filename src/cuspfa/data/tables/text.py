@@ -1,22 +1,31 @@
-"""Cells of a table of text, parsed by Arrow: the whole table, or batches of its rows."""
+"""Cells of a text table, parsed by Arrow: the whole table, or batches of rows."""
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from cuspfa._utils.optional import needed
-from cuspfa.data.tables.cells import MISSING_SPELLINGS
-from cuspfa.data.tables.dialect import LOOK_CHARACTERS, Dialect, Reading, find_dialect
+from cuspfa.data.tables.cells import MISSING_SPELLINGS, parse_number
+from cuspfa.data.tables.dialect import (
+    LOOK_CHARACTERS,
+    Dialect,
+    Reading,
+    decode_text,
+    find_dialect,
+)
+from cuspfa.data.tables.notes import SEPARATORS
 from cuspfa.errors import DataError
 
-BLOCK = 1 << 22
-"""Bytes that are parsed at a time where a table is read by blocks: no row may be longer."""
+TEXT_BLOCK_BYTES = 1 << 22
+"""Bytes of a block of text. No row may be longer."""
 
 
 class Parser:
-    """Arrow's reader of CSV, told of a dialect; what it cannot read is an error in our words."""
+    """Arrow's CSV reader with the options of a dialect; its errors become DataErrors."""
 
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
@@ -25,7 +34,7 @@ class Parser:
         self._uneven: list[Any] = []
 
     def options(self, types: dict[str, Any], block: int, chosen: bool = False) -> dict[str, Any]:
-        """Of `read_csv` and `open_csv`; columns are called by their positions."""
+        """Options of `read_csv` and `open_csv`; the names of columns are their positions."""
 
         def on_uneven_row(row: Any) -> str:
             self._uneven.append(row)
@@ -33,7 +42,7 @@ class Parser:
 
         dialect = self.dialect
         return {
-            # One thread, so that an error can say in which row it is.
+            # One thread, so that an error can name the row.
             "read_options": self.csv.ReadOptions(
                 column_names=[str(j) for j in range(dialect.width)],
                 use_threads=False,
@@ -57,7 +66,7 @@ class Parser:
         }
 
     def whole(self, raw: bytes, as_text: int | None) -> Any:
-        """An Arrow table of all rows; the column at `as_text` is not converted."""
+        """An Arrow table of all rows; the column at `as_text` stays text."""
         body = self.arrow.py_buffer(raw).slice(self.dialect.start)
         types = {} if as_text is None else {str(as_text): self.arrow.string()}
         block = max(1 << 20, min(body.size + 1, 1 << 26))
@@ -67,25 +76,25 @@ class Parser:
             raise self.explained(error) from None
 
     def batches(self, file: Path, types: dict[str, Any]) -> Iterator[Any]:
-        """Batches of rows of the columns at the positions of `types`, or of all."""
+        """Batches of rows, of the columns at the positions in `types` or of all columns."""
         with self.arrow.input_stream(str(file), compression="detect") as stream:
             stream.read(self.dialect.start)
-            yield from self.csv.open_csv(stream, **self.options(types, BLOCK, chosen=bool(types)))
+            yield from self.csv.open_csv(
+                stream, **self.options(types, TEXT_BLOCK_BYTES, chosen=bool(types))
+            )
 
     @property
     def found_uneven_row(self) -> bool:
-        """Did a row have another number of cells than the others?"""
+        """Did a row have another number of cells than the rest?"""
         return bool(self._uneven)
 
     def explained(self, error: Exception) -> DataError:
-        """Arrow's error in our words."""
+        """A DataError for an error of Arrow."""
         if self._uneven:
             return self._uneven_row(self._uneven[0].number, self._uneven[0].actual_columns)
         if "straddling" in str(error):
-            return DataError(
-                "a row is longer than 4 MB. Look for a quote that is opened and not closed."
-            )
-        return DataError(f"it cannot be read ({error}).")
+            return DataError("a row is longer than 4 MB. Look for a quote that is not closed.")
+        return DataError(f"the file cannot be read ({error}).")
 
     def _uneven_row(self, row: int | None, cells: int) -> DataError:
         where = "a row" if row is None else self.dialect.place(row)
@@ -93,7 +102,7 @@ class Parser:
         if expected == 1:
             return DataError(
                 f"{where} has {cells} cells, and the header one. The first line must hold the "
-                "names of the columns: remove what is above it."
+                "names of the columns: remove lines above it."
             )
         return DataError(
             f"{where} has {cells} cell(s) where {expected} are expected. Look for a missing or "
@@ -102,7 +111,7 @@ class Parser:
 
 
 def start_of(file: Path, how: Reading) -> Dialect:
-    """The dialect of a file of which the first rows are looked at."""
+    """The dialect of a file, found from its first rows."""
     arrow = needed("pyarrow", "Reading CSV files by blocks", "files")
     with arrow.input_stream(str(file), compression="detect") as stream:
         head = stream.read(4 * LOOK_CHARACTERS)
@@ -110,7 +119,7 @@ def start_of(file: Path, how: Reading) -> Dialect:
 
 
 def whole_text(raw: bytes, dialect: Dialect, as_text: int | None) -> list[Any]:
-    """All columns of a table in memory; that at `as_text` is not converted."""
+    """All columns of a table in memory; the column at `as_text` stays text."""
     table = Parser(dialect).whole(raw, as_text)
     columns = [table.column(j) for j in range(len(dialect.names))]
     last = [str(column[-1].as_py()) for column in columns if len(column)]
@@ -119,3 +128,29 @@ def whole_text(raw: bytes, dialect: Dialect, as_text: int | None) -> list[Any]:
             f"{dialect.place(table.num_rows)} opens a quote that is not closed. Close it."
         )
     return columns
+
+
+def padded(raw: bytes) -> bytes:
+    """A text table with empty cells at the end of short rows, as those of a triangle.
+
+    Cells of a file without separators are separated by spaces.
+    """
+    text, _, _, _ = decode_text(raw)
+    separator = next((one for one in SEPARATORS if one in text), None)
+    if separator is None:
+        rows = [line.split() for line in text.splitlines()]
+    else:
+        rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=separator))
+    rows = [row for row in rows if len(row) > 1 or any(map(str.strip, row))]
+    width = max(map(len, rows), default=0)
+    if rows and len(rows[0]) == width - 1 and not _is_numeric(rows[0]):
+        rows[0] = ["row names", *rows[0]]  # the other rows have a name in front
+    out = io.StringIO(newline="")
+    csv.writer(out, delimiter=separator or ";", lineterminator="\n").writerows(
+        [*row, *[""] * (width - len(row))] for row in rows
+    )
+    return out.getvalue().encode()
+
+
+def _is_numeric(row: list[str]) -> bool:
+    return all(parse_number(cell.replace(",", ".")) is not None for cell in row)

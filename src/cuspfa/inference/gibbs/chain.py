@@ -1,20 +1,23 @@
-"""Chains of exact conditional draws: the state, the sweep and the only loop.
+"""The Gibbs sampler: state, sweep and loop.
 
 A sweep draws scores given (Λ, σ²), loadings and noise given them (`data_kernels.py`), then labels,
-sticks and the variances θ_h (`labels.py`). The number of columns changes between θ and the scores.
+sticks and the variances θ_h (`labels.py`). In an adaptive sampler the number of columns changes at
+the end of a sweep.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import threading
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from cuspfa._typing import Array, BoolArray
+from cuspfa.inference.gibbs.compiled_chain import can_sweep, compiled_sweeps
 from cuspfa.inference.gibbs.data_kernels import DataKernel
 from cuspfa.inference.gibbs.labels import (
     ProcessColumns,
@@ -34,7 +37,10 @@ from cuspfa.inference.kernels import (
 )
 from cuspfa.model.prior import CuspPrior
 
-NOTHING = np.zeros(0, dtype=np.intp)
+if TYPE_CHECKING:
+    from cuspfa.inference.gibbs.checkpoints import GroupFiles
+
+NO_COLUMNS = np.zeros(0, dtype=np.intp)
 
 
 class Model(NamedTuple):
@@ -66,7 +72,7 @@ class GibbsState(NamedTuple):
 def sweep(state: GibbsState, at: int, model: Model, rng: np.random.Generator) -> GibbsState:
     """The state after sweep number `at` (from 1 on)."""
     chains, columns, mean = state
-    moved = NOTHING
+    moved = NO_COLUMNS
     if model.scale_rotation_every and at % model.scale_rotation_every == 0:
         free = chains.scales.free if columns is not None else None
         width = chains.loadings.shape[2]
@@ -90,6 +96,20 @@ def sweep(state: GibbsState, at: int, model: Model, rng: np.random.Generator) ->
         chosen = rng.random(len(active)) < rate
         chains, columns = adapt(chains, columns, chosen, model.spike, model.most, model.prior, rng)
     return GibbsState(chains, columns, mean)
+
+
+def sweeps(
+    state: GibbsState, first: int, number: int, model: Model, rng: np.random.Generator
+) -> GibbsState:
+    """The state after `number` sweeps, the first of them of number `first`.
+
+    They are compiled where the core knows the problem.
+    """
+    if can_sweep(state, model):
+        return compiled_sweeps(state, first, number, model, rng)
+    for at in range(first, first + number):
+        state = sweep(state, at, model, rng)
+    return state
 
 
 def with_labels(scales: Scales, columns: ProcessColumns, model: Model) -> Scales:
@@ -136,11 +156,18 @@ class SweepPlan(NamedTuple):
 
     @property
     def sweeps(self) -> int:
-        """Of each chain."""
+        """Sweeps of each chain, burn-in included."""
         return self.burn_in + self.thin * self.n_draws
 
+    def next_stop(self, at: int) -> int:
+        """The next sweep after `at` that is kept, or has a checkpoint, or is the last."""
+        checkpoint = (at // SWEEPS_PER_CHECKPOINT + 1) * SWEEPS_PER_CHECKPOINT
+        after = max(at - self.burn_in, 0)
+        kept = self.burn_in + (after // self.thin + 1) * self.thin
+        return min(checkpoint, kept, self.sweeps)
+
     def keeps(self, at: int) -> bool:
-        """Is the state after this sweep a draw?"""
+        """Is the state after this sweep kept as a draw?"""
         return at > self.burn_in and (at - self.burn_in) % self.thin == 0
 
 
@@ -160,36 +187,24 @@ class Kept(NamedTuple):
 
 
 class GibbsProgress(NamedTuple):
-    """How far the chains are; given to a callback."""
+    """The argument of a callback, after each sweep."""
 
     sweep: int
     n_sweeps: int
     n_factors: float
     """Active factors, mean over the chains."""
     chains: tuple[int, int]
-    """First chain of those that move now, and the first behind them."""
+    """First chain of the group that is drawn now, and the first of the next group."""
 
 
 GibbsCallback = Callable[[GibbsProgress], object]
 
 
-class Checkpoints(Protocol):
-    """Where chains are written as they go."""
-
-    def found(self) -> tuple[GibbsState, int, dict[str, Any]] | None:
-        """The last state, its sweep and the generator's state; None at the beginning."""
-
-    def write(
-        self, kept: Kept | None, state: GibbsState, at: int, generator: dict[str, Any]
-    ) -> None:
-        """New draws, and the state after sweep `at`."""
-
-    def all_kept(self) -> list[Kept]:
-        """Everything that was written."""
-
-
-CHECKPOINT = 250
+SWEEPS_PER_CHECKPOINT = 250
 """Sweeps between checkpoints."""
+SECONDS_OF_A_CALL = 0.05
+"""As many sweeps are made in one call as take about so long: between calls time and keyboard count.
+"""
 
 
 def run_chains(
@@ -201,14 +216,16 @@ def run_chains(
     chains: tuple[int, int],
     seconds: float | None = None,
     callback: GibbsCallback | None = None,
-    checkpoints: Checkpoints | None = None,
+    checkpoints: GroupFiles | None = None,
     caller: int | None = None,
+    stop: threading.Event | None = None,
 ) -> tuple[list[Kept], int, bool]:
     """Sweep from `state`, or from the last checkpoint; draws, last sweep, and was it interrupted?
 
-    Checkpoints are made between sweeps and draw nothing, so that the chains are the same with and
-    without them. Where time ends before the first draw, the last state is kept as the only one.
-    `caller` is the process that asked: one of its children ends with it.
+    Checkpoints use no random numbers, so the chains are the same with and without them. Where time
+    ends before the first draw, the last state is the only draw. `caller` is the process that
+    started this one, if any: a child process exits when its caller has ended. `stop` is set to
+    interrupt a run in another thread.
     """
     child = os.getppid() == caller
     at, kept, drawn = 0, [], []
@@ -216,16 +233,24 @@ def run_chains(
         state, at, rng.bit_generator.state = last
         kept = checkpoints.all_kept()
     end = math.inf if seconds is None else time.monotonic() + seconds
-    interrupted = False
+    interrupted, together = False, 1
     try:
         while at < plan.sweeps and time.monotonic() < end:
-            state = sweep(state, at + 1, model, rng)
-            at += 1
+            if stop is not None and stop.is_set():
+                raise KeyboardInterrupt
+            number = 1 if callback is not None else min(plan.next_stop(at) - at, together)
+            began = time.monotonic()
+            state = sweeps(state, at + 1, number, model, rng)
+            at += number
+            if time.monotonic() - began < SECONDS_OF_A_CALL:
+                together = min(2 * together, SWEEPS_PER_CHECKPOINT)
+            else:
+                together = max(together // 2, 1)
             if child and os.getppid() != caller:
-                os._exit(1)  # nobody waits for these draws any more
+                os._exit(1)  # the caller has ended
             if plan.keeps(at):
                 drawn.append(_draw_of(state, model.data))
-            if at % CHECKPOINT == 0 or at == plan.sweeps:
+            if at % SWEEPS_PER_CHECKPOINT == 0 or at == plan.sweeps:
                 new = [join_draws(drawn)] if drawn else []
                 if checkpoints is not None:
                     last_state = rng.bit_generator.state
@@ -261,17 +286,22 @@ def join_draws(parts: list[Kept], axis: int = 0) -> Kept:
     """Draws one after the other (axis 0) or chains side by side (1), filled up with zeros."""
     width = max(part.active.shape[2] for part in parts)
 
-    def padded(array: Any) -> Any:
-        missing = width - array.shape[-1]
-        if not missing:
-            return array
-        return np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, missing)])
+    def joined(arrays: list[Any]) -> Any:
+        ends = np.cumsum([array.shape[axis] for array in arrays])
+        shape = list(arrays[0].shape)
+        shape[axis], shape[-1] = int(ends[-1]), width
+        found = np.zeros(shape, dtype=arrays[0].dtype)
+        along = np.moveaxis(found, axis, 0)
+        for array, end in zip(arrays, ends, strict=True):
+            own = np.moveaxis(array, axis, 0)
+            along[end - len(own) : end, ..., : own.shape[-1]] = own
+        return found
 
     means = [part.mean for part in parts if part.mean is not None]
     return Kept(
-        np.concatenate([padded(part.loadings) for part in parts], axis=axis),
+        joined([part.loadings for part in parts]),
         np.concatenate([part.noise for part in parts], axis=axis),
-        np.concatenate([padded(part.active) for part in parts], axis=axis),
+        joined([part.active for part in parts]),
         np.concatenate([part.log_likelihood for part in parts], axis=axis),
         np.concatenate(means, axis=axis) if means else None,
     )

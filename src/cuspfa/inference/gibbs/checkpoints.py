@@ -1,12 +1,12 @@
-"""A folder of draws, written as they are made; a run that was killed goes on from it.
+"""A folder of draws, written while the chains run; a run that was killed continues from it.
 
     chains.json              format, version and the settings all chains share
-    chains-0.json            how far group 0 is: sweep, generator's state, draws in each file
+    chains-0.json            progress of group 0: sweep, generator's state, draws in each file
     chains-0-draws-3.npz     the draws between two checkpoints
     chains-0-state-3.npz     the state at the last one
 
-A file is written whole or not at all, and the group's JSON last: what it does not name does not
-count.
+A file is written whole or not at all, and the group's JSON last: files that it does not name are
+ignored.
 """
 
 from __future__ import annotations
@@ -33,9 +33,13 @@ CHECKPOINT_FORMAT, CHECKPOINT_VERSION = "cuspfa-chains", 1
 
 
 def settings_of(
-    method: Gibbs, model: Model, n_factors: int | None, streams: list[np.random.Generator]
+    method: Gibbs,
+    model: Model,
+    n_factors: int | None,
+    model_error: float,
+    streams: list[np.random.Generator],
 ) -> dict[str, Any]:
-    """What must be the same for chains to go on; not the number of draws.
+    """Settings and data that must be the same for chains to continue; not the number of draws.
 
     `streams` are the generators of the groups. Nothing is drawn from them.
     """
@@ -53,6 +57,7 @@ def settings_of(
         "scale_rotation_every": int(model.scale_rotation_every),
         "init": str(method.init),
         "n_factors": n_factors,
+        "model_error": float(model_error),
         "spike": model.spike,
         "prior": repr(model.prior),
         "n_columns": len(model.data.variances),
@@ -62,7 +67,7 @@ def settings_of(
 
 
 class Store:
-    """The folder."""
+    """The folder of checkpoints."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -70,7 +75,7 @@ class Store:
     def open(self, settings: dict[str, Any], *, any_seed: bool = False) -> None:
         """Make the folder, or check that its chains are of these settings.
 
-        `any_seed`: chains of whatever `random_state` may go on.
+        `any_seed`: chains of any `random_state` may continue.
         """
         if self.folder.exists() and not self.folder.is_dir():
             raise InputError(
@@ -124,12 +129,12 @@ class Store:
                 )
 
     def group(self, number: int) -> GroupFiles:
-        """The files of chains that move together."""
+        """The files of a group of chains that are drawn together."""
         return GroupFiles(self.folder, number)
 
 
 class GroupFiles:
-    """Checkpoints of chains that move together."""
+    """Checkpoints of a group of chains that are drawn together."""
 
     def __init__(self, folder: Path, number: int) -> None:
         self._folder, self._name = folder, f"chains-{number}"
@@ -145,7 +150,7 @@ class GroupFiles:
         return self._folder / f"{self._name}-{what}-{number}.npz"
 
     def found(self) -> tuple[GibbsState, int, dict[str, Any]] | None:
-        """The last state, its sweep and the generator's state."""
+        """The last state, its sweep and the generator's state; None at the beginning."""
         if not self._counts:
             return None
         content = read_json(self._head)
@@ -165,7 +170,7 @@ class GroupFiles:
     def write(
         self, kept: Kept | None, state: GibbsState, at: int, generator: dict[str, Any]
     ) -> None:
-        """New draws, the state, and then the word that they are there."""
+        """New draws, the state, and last the JSON that names both."""
         number = len(self._counts)
         if kept is not None:
             named = {key: part for key, part in kept._asdict().items() if part is not None}
@@ -183,7 +188,7 @@ class GroupFiles:
         self._counts = counts
 
     def all_kept(self) -> list[Kept]:
-        """The draws of all files that count; an error where one of them is not whole."""
+        """The draws of all files that the JSON names; an error where one of them is damaged."""
         return [
             self._kept(self._file("draws", number), count)
             for number, count in enumerate(self._counts)
@@ -249,7 +254,7 @@ def _damaged(path: Path, reason: object) -> FileError:
 
 
 def read_arrays(path: Path) -> dict[str, Any]:
-    """All arrays of a file; nothing in it is run."""
+    """All arrays of a file; no pickled object is loaded."""
     try:
         with open(path, "rb") as file:
             content = np.load(file, allow_pickle=False)
@@ -271,13 +276,13 @@ def _reason(error: Exception) -> str:
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    """The whole file or nothing."""
+    """Write the whole file or nothing."""
     with replacing(path) as temporary:
         temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A dictionary, or an error that names the file."""
+    """Read a dictionary, or raise an error that names the file."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -12,15 +12,15 @@ import numpy as np
 
 from cuspfa._typing import Array, Indices
 from cuspfa.data.protocols import DataSource
+from cuspfa.inference.compiled_sweeps import log_likelihoods
 from cuspfa.inference.kernels import Chains, Statistics, draw_given_scales, flip
 from cuspfa.missing.kernels import draw_given_filled, draw_mean, fill
 from cuspfa.missing.patterns import IncompleteRows
-from cuspfa.model.likelihoods.gaussian import marginal_log_likelihoods
 from cuspfa.model.prior import CuspPrior
 
 
 class DataKernel(Protocol):
-    """What chains ask of the data."""
+    """Data as a sweep uses them, complete or incomplete."""
 
     @property
     def variances(self) -> Array:
@@ -28,11 +28,11 @@ class DataKernel(Protocol):
 
     @property
     def size(self) -> int:
-        """How many numbers a sweep goes through."""
+        """Numbers that a sweep reads."""
 
     @property
     def identity(self) -> list[Array]:
-        """Arrays that tell these data from others."""
+        """Arrays that identify the data, for checkpoints."""
 
     def start_mean(self, size: int, location: Array | None) -> Array | None:
         """The columns' means of `size` chains, (p, size); None where they are integrated out.
@@ -66,7 +66,7 @@ class CompleteDataKernel(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Those of R, p columns and min(n, p) rows."""
+        """Entries of R, with p columns and min(n, p) rows."""
         p = len(self.statistics.squares)
         return p * min(p, round(self.statistics.n))
 
@@ -92,7 +92,7 @@ class CompleteDataKernel(NamedTuple):
 
     def log_likelihood(self, chains: Chains) -> Array:
         """Of each chain, (B,)."""
-        return marginal_log_likelihoods(chains.loadings, chains.noise, self.statistics)
+        return log_likelihoods(chains.loadings, chains.noise, self.statistics)
 
 
 class MissingDataKernel(NamedTuple):

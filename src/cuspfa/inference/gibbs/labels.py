@@ -9,7 +9,8 @@ Everything is in the logarithms of the survivors S_h = Π_{m≤h} (1 − v_m) = 
 like exp(−h/α): a label is the first l with S_l below a number that is uniform between 0 and S_h
 (slab), or between S_h and 1 (spike). That is O(H log H), without an H×H matrix.
 
-Chains with fewer columns than others are filled up behind; S = 0 there, as at their own last one.
+Chains with fewer columns than others are padded at the end, with S = 0, as at their own last
+column.
 """
 
 from __future__ import annotations
@@ -18,11 +19,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cuspfa._typing import Array, BoolArray
+from cuspfa._typing import Array, BoolArray, Indices
 from cuspfa.inference.kernels import Chains, Scales
 from cuspfa.model.prior import CuspPrior
-
-Whole = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
 
 class ProcessColumns(NamedTuple):
@@ -32,7 +31,7 @@ class ProcessColumns(NamedTuple):
     """(B, H) z_h > h: the slab."""
     log_survivors: Array
     """(B, H) log S_h; −∞ from a chain's last column on."""
-    terms: Whole
+    terms: Indices
     """(B,) columns of each chain."""
 
 
@@ -46,8 +45,8 @@ def log_odds(squared_norm: Array, scales: Scales, prior: CuspPrior, spike: float
 
 def draw_labels(
     odds: Array, columns: ProcessColumns, rng: np.random.Generator
-) -> tuple[BoolArray, list[Whole]]:
-    """Which columns are active, (B, H); and of each chain how many labels point at each stick."""
+) -> tuple[BoolArray, list[Indices]]:
+    """Which columns are active, (B, H); and for each chain how many labels equal each l."""
     log_s = columns.log_survivors
     inactive = -np.expm1(log_s)  # π_h
     with np.errstate(divide="ignore"):
@@ -59,16 +58,16 @@ def draw_labels(
     for row, own, wanted, terms in zip(log_s, active, target, columns.terms, strict=True):
         h = np.arange(terms)
         label = np.searchsorted(-row[:terms], -wanted[:terms])
-        # Rounding must not take a label over its column.
+        # Rounding must not move a label past its column.
         label = np.where(own[:terms], np.maximum(label, h + 1), np.minimum(label, h))
         counts.append(np.bincount(label, minlength=terms))
     return active, counts
 
 
 def draw_sticks(
-    counts: list[Whole], width: int, prior: CuspPrior, rng: np.random.Generator
+    counts: list[Indices], width: int, prior: CuspPrior, rng: np.random.Generator
 ) -> Array:
-    """Log survivors, (B, width), given how many labels point at each stick."""
+    """Log survivors, (B, width), given for each chain how many labels equal each l."""
     log_s = np.full((len(counts), width), -np.inf)
     for row, found in zip(log_s, counts, strict=True):
         beyond = np.cumsum(found[:0:-1])[::-1]
@@ -77,16 +76,16 @@ def draw_sticks(
 
 
 def _log_rest(
-    at: Whole | Array, beyond: Whole | Array, prior: CuspPrior, rng: np.random.Generator
+    at: Indices | Array, beyond: Indices | Array, prior: CuspPrior, rng: np.random.Generator
 ) -> Array:
-    """log(1 − v), v ~ Beta(s + at, α + beyond): 1 − v itself is drawn, which keeps its digits."""
+    """log(1 − v), v ~ Beta(s + at, α + beyond): 1 − v is drawn, which is accurate for v near 1."""
     rest = rng.beta(prior.alpha + beyond, prior.stick_shape + at)
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(rest))
 
 
 def first_columns(active: BoolArray, prior: CuspPrior, rng: np.random.Generator) -> ProcessColumns:
-    """The process to begin with, for columns (B, H) of which these are active."""
+    """The process at the start, for columns (B, H) of which these are active."""
     size, width = active.shape
     none = np.zeros(width - 1)
     log_s = np.full((size, width), -np.inf)
@@ -107,8 +106,8 @@ def adapt(
     """Change how many columns the chosen chains (B,) hold.
 
     Where more than one column is inactive, keep the active ones and one drawn from the spike; else
-    add one drawn from the spike. Scores are drawn next, so that those of a new column need no draw
-    of their own.
+    add one drawn from the spike. The next sweep begins with the scores, so those of a new column
+    need not be drawn here.
     """
     if not chosen.any():
         return chains, columns

@@ -1,4 +1,4 @@
-"""From the chains to a posterior in the user's units."""
+"""From the draws of the chains to a posterior in the user's units."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CONVERGED_R_HAT, ENOUGH_DRAWS = 1.05, 100.0
 """Chains have converged with no R-hat above and no effective size below these."""
 
 
-def posterior_of(
+def sampled_posterior(
     fit: GibbsFit,
     prepared: Prepared,
     prior: CuspPrior,
@@ -44,7 +44,7 @@ def posterior_of(
     rotation: Rotation | None,
     provenance: Provenance,
 ) -> SampledPosterior:
-    """What is kept of the chains; nothing in it is a row of the data."""
+    """The posterior of the draws; it contains no row of the data."""
     loadings, noise = _chain_after_chain(fit.kept)
     length, chains, width = fit.kept.active.shape
     rows, means = prepared.source.incomplete_rows, fit.kept.mean
@@ -57,9 +57,9 @@ def posterior_of(
     active = fit.kept.active.transpose(1, 0, 2).reshape(length * chains, width)
     log_likelihood = fit.kept.log_likelihood.T.ravel()
     found = diagnose(loadings, noise, active, log_likelihood, chains, prepared.names)
-    fit_info = _fit_info(fit, found, active, log_likelihood)
+    fit_info = _sampler_fit_info(fit, found, active, log_likelihood)
     number = _limit_reached(fit_info, prepared.source.p, method, n_factors)
-    warned = (number, _ending(fit, found, fit_info, method))
+    warned = (number, _convergence_warning(fit, found, fit_info, method))
     return SampledPosterior(
         loadings_draws=loadings,
         noise_variance_draws=noise,
@@ -73,6 +73,7 @@ def posterior_of(
         scale=prepared.scale,
         n_rows=prepared.n,
         names=prepared.names,
+        model_error=fit.model_error,
         mean_draws=drawn,
         counts=counts,
         correlation=None if correlation is None else correlation.correlation,
@@ -93,7 +94,7 @@ def _limit_reached(
     return ColumnLimitReached(int(most))
 
 
-def _ending(
+def _convergence_warning(
     fit: GibbsFit, found: Diagnostics, fit_info: FitInfo, method: Gibbs
 ) -> FitWarning | None:
     if fit_info.converged or fit.interrupted:
@@ -132,7 +133,7 @@ def _chain_after_chain(kept: Kept) -> tuple[Array, Array]:
     return loadings, kept.noise.transpose(1, 0, 2).reshape(b * d, p)
 
 
-def _fit_info(
+def _sampler_fit_info(
     fit: GibbsFit, found: Diagnostics, active: BoolArray, log_likelihood: Array
 ) -> FitInfo:
     worst, size = found.worst_r_hat, found.smallest_size

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import threading
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
@@ -13,6 +15,7 @@ from sklearn.base import BaseEstimator
 
 from cuspfa._typing import Array
 from cuspfa._utils.arguments import is_fresh, must_be
+from cuspfa._utils.fit_warning import LongFit
 from cuspfa._utils.sklearn_compat import Interval, StrOptions, check_parameters
 from cuspfa.data.protocols import DataSource
 from cuspfa.errors import DataError, InputError
@@ -27,16 +30,20 @@ from cuspfa.inference.gibbs.chain import (
     run_chains,
 )
 from cuspfa.inference.gibbs.checkpoints import Store, settings_of
-from cuspfa.inference.gibbs.data_kernels import data_kernel
-from cuspfa.inference.kernels import flip
+from cuspfa.inference.gibbs.compiled_chain import can_sweep
+from cuspfa.inference.gibbs.data_kernels import DataKernel, data_kernel
+from cuspfa.inference.gibbs.model_error import check_data, model_error_kernel
+from cuspfa.inference.kernels import draw_from_q
 from cuspfa.inference.updates import LoadingsDistribution
 from cuspfa.model.likelihoods.gaussian import Noise
 from cuspfa.model.prior import CuspPrior
 from cuspfa.model.slabs import InverseGammaSlab
 
 LARGEST_JOINT_DATA = 40_000
-"""Numbers of the data up to which all chains move together in one process: there what a sweep costs
-is mostly Python's own time, and several chains cost little more than one."""
+"""Numbers of the data up to which all chains are drawn together in one process: there most of a
+sweep's time is the overhead of calls, and several chains cost little more than one."""
+SECONDS_OF_A_WAIT = 0.1
+"""How long the chains in threads are waited for between looks at the keyboard."""
 
 
 class GibbsStart(NamedTuple):
@@ -57,10 +64,16 @@ class GibbsFit(NamedTuple):
     """Sweeps of each chain, the fewest of any."""
     interrupted: bool
     out_of_time: bool
+    model_error: float = 0.0
 
 
 class Gibbs(BaseEstimator):  # type: ignore[misc]
     """Gibbs sampling (Legramanti, Durante & Dunson, 2020), exact and independent of n.
+
+    With model error (`model_error` of the estimator) each sweep also draws the cross-products of
+    rows of the exact model. Draws are then autocorrelated by about n/(n + m) from sweep to sweep,
+    m ≈ 1/ε²: many rows need long chains, and R-hat warns. That needs complete data, no fewer rows
+    than columns, and a number for the error.
 
     Parameters
     ----------
@@ -73,7 +86,7 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
     thin : int, default=5
         Sweeps from one draw that is kept to the next.
     adaptive : bool, default=True
-        Change the number of columns as the chain goes, as in the paper: from sweep `start_adapt`
+        Change the number of columns during sampling, as in the paper: from sweep `start_adapt`
         on, with probability exp(α_0 + α_1 t) at sweep t, keep the active columns and one from the
         spike, or add one. False: H = `max_columns` columns all the time.
     start_adapt : int, default=500
@@ -85,30 +98,32 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
         p + 1.
     scale_rotation_every : int, default=5
         Sweeps from one exact scale-rotation move to the next; 0 for none, as in the paper. Without
-        them the scale of a factor needs about p sweeps to be forgotten.
+        them the scale of a factor is autocorrelated over about p sweeps.
     init : {"variational", "random"}, default="variational"
         Where chains begin: at draws from a variational fit, or at random loadings in all
         `max_columns` columns.
     mean : {"flat", "plug-in"}, default="flat"
         As in `Variational`.
     max_time : float or None, default=None
-        Seconds after which chains stop where they are. What they drew by then depends on the
+        Seconds after which the chains stop. How many draws they have by then depends on the
         machine.
     checkpoint_dir : str, path or None, default=None
-        A folder for the draws, written as they are made. A run that was stopped or killed goes on
-        from there, and gives the same chains as if it had not been; one that is done is read. With
+        A folder for the draws, written while the chains run. A run that was stopped or killed
+        continues from there and gives the same chains; a finished one is read. With
         the same settings and more `n_draws` it is made longer; with fewer, the first `n_draws` of
-        each chain are returned and the folder stays as it is. Another `random_state` is refused;
-        None goes on with the random numbers of the folder.
+        each chain are returned and the folder stays as it is. Another `random_state` is an error;
+        None continues with the random numbers of the folder.
     callback : callable or None, default=None
         Called after each sweep with a `GibbsProgress` tuple: sweep, n_sweeps, n_factors, chains.
-        Not called where chains are in processes of their own (`n_jobs`).
+        Not called where chains are in threads or processes of their own (`n_jobs`).
 
     Examples
     --------
     >>> Gibbs(n_chains=2, burn_in=500)
     Gibbs(burn_in=500, n_chains=2)
     """
+
+    name: ClassVar[Literal["gibbs"]] = "gibbs"
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_draws": [Interval(Integral, 1, None, closed="left")],
@@ -171,8 +186,24 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
 
     @property
     def max_factors(self) -> int | None:
-        """The most factors there can be; the last column is always of the spike."""
+        """The most factors there can be; the last column always has the spike."""
         return None if self.max_columns is None else self.max_columns - 1
+
+    def check_n_factors(self, n_factors: int) -> None:
+        """Accept any number: with a given one `max_columns` has no effect."""
+
+    @staticmethod
+    def default_prior() -> CuspPrior:
+        """What `prior=None` means: a slab that learns each factor's scale, an automatic spike.
+
+        The slab is not pooled: where a and b are learned too, a slab can become the better
+        distribution of empty columns, and then all columns are active.
+        """
+        return CuspPrior(slab=InverseGammaSlab(2.0, 0.4))
+
+    @staticmethod
+    def long_fit(source: DataSource, n_factors: int | None) -> LongFit | None:
+        """None: no duration is expected of a sampler."""
 
     def infer(
         self,
@@ -183,18 +214,19 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
         rng: np.random.Generator,
         n_jobs: int | None = None,
         start: GibbsStart | None = None,
+        model_error: float = 0.0,
     ) -> GibbsFit:
-        """Draw; `n_factors` None means that their number is drawn too.
+        """Run the chains; `n_factors` None means that the number of factors is drawn too.
 
-        With a given number all its columns are of the slab and there are no others.
+        With a given number of factors every column has the slab, and there are no others.
         """
-        model = self._model(source, prior)
+        model = self._model(source, prior, model_error)
         groups = _groups(self.n_chains, model.data.size)
         streams = rng.spawn(len(groups))
         plan = SweepPlan(self.n_draws, self.burn_in, self.thin)
         folder = None if self.checkpoint_dir is None else Store(Path(self.checkpoint_dir))
         if folder is not None:
-            settings = settings_of(self, model, n_factors, streams)
+            settings = settings_of(self, model, n_factors, model_error, streams)
             folder.open(settings, any_seed=is_fresh(rng))
         workers = min(effective_n_jobs(n_jobs), len(groups))
         seconds = None
@@ -219,6 +251,8 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
                 done.append(run_chains(**job, callback=self.callback))
                 if done[-1][2]:
                     break
+        elif can_sweep(jobs[0]["state"], model):
+            done = _in_threads(jobs, workers)
         else:
             tasks = (delayed(run_chains)(**job, caller=os.getpid()) for job in jobs)
             done = Parallel(n_jobs=workers)(tasks)
@@ -228,10 +262,18 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
         sweeps = min(plan.sweeps, *(at for _, at, _ in done))
         interrupted = any(stopped for _, _, stopped in done)
         late = sweeps < plan.sweeps and not interrupted
-        return GibbsFit(kept, model.spike, sweeps, interrupted, late)
+        return GibbsFit(kept, model.spike, sweeps, interrupted, late, model_error)
 
-    def check_possible(self, prior: CuspPrior) -> None:
-        """Raise an error that says what to do where this slab cannot be sampled."""
+    def check_possible(
+        self, source: DataSource, prior: CuspPrior, model_error: float | Literal["auto"]
+    ) -> float:
+        """The model error; an InputError or DataError if slab or model error cannot be sampled."""
+        if isinstance(model_error, str):
+            raise InputError(
+                "model_error must be a number with method='gibbs', which does not learn it. Got "
+                f"{model_error!r} instead: fit with method='variational' first and pass its "
+                "model_error_."
+            )
         if not prior.slab.capabilities.sampled:
             raise InputError(
                 "The slab of prior must have a distribution that can be drawn from for "
@@ -239,10 +281,19 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
                 f"{prior.slab!r}, whose variances cannot be drawn: use InverseGammaSlab or "
                 "GaussianSlab, or method='variational'."
             )
+        if model_error > 0:
+            check_data(source, model_error)
+        return model_error
 
-    def _model(self, source: DataSource, prior: CuspPrior) -> Model:
-        self.check_possible(prior)
-        data = data_kernel(source)
+    def _model(self, source: DataSource, prior: CuspPrior, model_error: float) -> Model:
+        data: DataKernel | None
+        rows = source.n
+        if model_error > 0:
+            data = model_error_kernel(source, model_error)
+            rows = float(data.error.effective_rows(rows))
+            prior = prior.for_counts(rows)
+        else:
+            data = data_kernel(source)
         if data is None:
             raise DataError(
                 "method='gibbs' needs the data as a dense matrix. Got a sparse one with many "
@@ -252,7 +303,7 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
         return Model(
             data,
             prior,
-            prior.slab.automatic_spike(source.n, source.p) if prior.spike is None else prior.spike,
+            prior.slab.automatic_spike(rows, source.p) if prior.spike is None else prior.spike,
             most,
             self.start_adapt if self.adaptive else None,
             (float(self.adapt_rate[0]), float(self.adapt_rate[1])),
@@ -276,10 +327,7 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
             noise = np.repeat(variance[:, None], size, axis=1)
             none = np.zeros((size, width), dtype=bool)
             return begin(loadings, noise, none if n_factors is None else None, model, rng)
-        distribution = start.loadings
-        z = flip(rng.standard_normal((p, size, distribution.directions)))
-        loadings = np.ascontiguousarray(flip(distribution.deviations(z) + distribution.mean))
-        noise = start.noise.draw(size, rng)
+        loadings, noise = draw_from_q(start.loadings, start.noise, size, rng)
         found = loadings.shape[2]
         if n_factors is not None:
             return begin(loadings, noise, None, model, rng, start.location)
@@ -292,26 +340,39 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
         return begin(loadings, noise, active, model, rng, start.location)
 
 
-def gibbs_prior() -> CuspPrior:
-    """What `prior=None` means: a slab that learns each factor's scale, an automatic spike.
-
-    The slab is not pooled: where a and b are learned too, a slab can become the better distribution
-    of empty columns, and then all columns are active.
-    """
-    return CuspPrior(slab=InverseGammaSlab(2.0, 0.4))
-
-
 def _groups(n_chains: int, size: int) -> list[tuple[int, int]]:
-    """Chains that move together: all where the data are small, else each by itself.
+    """Chains that are drawn together: all where the data are small, else each by itself.
 
-    It depends on the data alone, so that the number of processes does not change the draws.
+    The groups depend on the data alone, so the number of processes does not change the draws.
     """
     step = n_chains if size <= LARGEST_JOINT_DATA else 1
     return [(first, min(first + step, n_chains)) for first in range(0, n_chains, step)]
 
 
+def _in_threads(jobs: list[dict[str, Any]], workers: int) -> list[tuple[list[Kept], int, bool]]:
+    """`run_chains` of each job, in threads: compiled sweeps release the interpreter lock.
+
+    After an interruption or an error all stop; groups that have not begun are left out.
+    """
+    stop, pool = threading.Event(), ThreadPoolExecutor(workers)
+    runs: list[Future[tuple[list[Kept], int, bool]]] = []
+    try:
+        runs.extend(pool.submit(run_chains, **job, stop=stop) for job in jobs)
+        failed = False
+        while not failed and not all(run.done() for run in runs):
+            # Not without end: on some systems a wait does not see the keyboard.
+            ended = wait(runs, SECONDS_OF_A_WAIT, return_when=FIRST_EXCEPTION).done
+            failed = any(run.exception() for run in ended)
+    except KeyboardInterrupt:
+        pass
+    finally:  # before the pool is waited for, whatever ended the loop
+        stop.set()
+        pool.shutdown(cancel_futures=True)
+    return [run.result() for run in runs if not run.cancelled()]
+
+
 def _first(part: Kept, length: int) -> Kept:
-    """The first draws, without columns that only later ones have."""
+    """The first `length` draws, without columns that only later draws have."""
     if length == len(part.noise):
         return part
     used = np.flatnonzero(part.loadings[:length].any(axis=(0, 1, 2)))

@@ -1,10 +1,10 @@
-"""log p(y, K) by a bridge between q̃ and the posterior: what the collapsed bound still misses.
+"""log p(y, K) by bridge sampling between q̃ and the posterior, without the gap of a bound.
 
-Rotations of Λ change neither likelihood nor, once it is averaged over them, the prior. So both
-ends of the bridge are made blind to rotations:
+Rotations of Λ change neither the likelihood nor, once it is averaged over them, the prior. So both
+target and proposal are averaged over rotations:
 
     target    p(Y | Λ, Σ) Z(Λ) p(Σ),    Z(Λ) the average of the slab's density over all ΛQ,
-    proposal  the average of q̃(ΛQ) over all Q, times q(Σ), both a little wider than at their best.
+    proposal  a normal distribution of log σ² and, given σ², the average of q̃(ΛQ) over all Q.
 
 With draws from the proposal, and as many from the posterior (chains of exact sweeps from q),
 Bennett's ratio gives the integral of the target. Unlike a bound it has no gap that grows with K.
@@ -12,37 +12,44 @@ Bennett's ratio gives the integral of the target. Unlike a bound it has no gap t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cache
+import math
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_solve
-from scipy.optimize import brentq
 from scipy.special import expit, gammaln
 
 from cuspfa._typing import Array
-from cuspfa.inference.kernels import Statistics, begin_at, flip, gram, sweep_complete
-from cuspfa.inference.variational.collapsed_bound import (
-    Evidence,
-    Widened,
-    antisymmetric,
-    log_volume,
-)
+from cuspfa.inference._kernels import kernel
+from cuspfa.inference.compiled_sweeps import log_likelihoods, sweeps
+from cuspfa.inference.kernels import Statistics, begin_at, gram
+from cuspfa.inference.variational.bridge_proposal import Proposal
+from cuspfa.inference.variational.collapsed_bound import Evidence, log_volume
 from cuspfa.inference.variational.steps import VariationalState
-from cuspfa.model.likelihoods.gaussian import (
-    log_noise_density,
-    log_noise_prior,
-    marginal_log_likelihoods,
-)
+from cuspfa.model.likelihoods.gaussian import log_noise_prior
 from cuspfa.model.prior import CuspPrior
-from cuspfa.model.slabs import LOG_2PI, Slab
+from cuspfa.model.slabs import Slab
 
-WIDER, FLATTER = 1.3, 0.7
-"""The proposal's loadings have so many times q's variance, its noise so many times q's shape."""
 BURN_IN_SWEEPS, DRAWS_OF_A_CHAIN, SWEEPS_BETWEEN_DRAWS = 8, 8, 2
 """Sweeps of a chain before its first draw, draws that are kept of it, and sweeps between these."""
-NODES = 48
-"""Of the integral over the angle of two columns; it is even, so that half of them do."""
+ROOT_TOLERANCE, MOST_ROOT_STEPS = 1e-8, 200
+"""Of Bennett's equation."""
+
+
+class LikelihoodRatios(NamedTuple):
+    """The likelihood of data that those of a bridge only approximate."""
+
+    exact: Callable[[Array, Array], Array]
+    """Log-likelihoods of loadings (p, B, K) and noise variances (p, B)."""
+    statistics: Statistics
+    """The approximation."""
+    most: int
+    """Draws at which the two are compared, at most: each may take long."""
+
+    def at(self, loadings: Array, noise: Array) -> Array:
+        """Log ratios of draws, (B,)."""
+        own = log_likelihoods(loadings, noise, self.statistics)
+        return np.asarray(self.exact(loadings, noise) - own)
 
 
 def bridged_evidence(
@@ -51,21 +58,80 @@ def bridged_evidence(
     prior: CuspPrior,
     rng: np.random.Generator,
     n_draws: int,
+    ratios: LikelihoodRatios | None = None,
 ) -> Evidence:
-    """Estimate log p(y, K) for K ≥ 1, a spike at zero and a slab with a density of its own."""
-    slab = state.slab.with_fixed_hyperparameters()
-    proposal = _Proposal(state)
-    above = _log_weights(proposal.draw(n_draws, rng), proposal, data, slab, prior)
-    chains = _draw_posterior(state, data, slab, prior, -(-n_draws // DRAWS_OF_A_CHAIN), rng)
-    # All draws together: of a few at a time the calls would take longer than the numbers.
-    loadings, noise = (np.concatenate(parts, axis=1) for parts in zip(*chains, strict=True))
-    below = (
-        _log_weights((loadings, noise), proposal, data, slab, prior).reshape(DRAWS_OF_A_CHAIN, -1).T
-    )
-    value, error = bennett(above, below)
-    constant = prior.log_count_probability(state.n_factors)
-    constant += state.slab.log_hyper_evidence(state.loadings.column_squared_norm, len(noise))
-    return Evidence(value + constant, error)
+    """Estimate log p(y, K) for K ≥ 1, a spike at zero and a slab with a density of its own.
+
+    With `ratios` it is the evidence of the data that `data` approximate.
+    """
+    return Bridge(state, data, prior, rng, ratios).with_draws(n_draws)
+
+
+class Bridge:
+    """Proposal and draws of one state, to which more can be added."""
+
+    def __init__(
+        self,
+        state: VariationalState,
+        data: Statistics,
+        prior: CuspPrior,
+        rng: np.random.Generator,
+        ratios: LikelihoodRatios | None = None,
+    ) -> None:
+        self._state, self._data, self._prior, self._rng = state, data, prior, rng
+        self._slab = state.slab.with_fixed_hyperparameters()
+        self._proposal = Proposal(state, data)
+        self._likelihoods = ratios
+        self._above, self._below = np.zeros(0), np.zeros((0, DRAWS_OF_A_CHAIN))
+        self._ratios = np.zeros((0, DRAWS_OF_A_CHAIN))
+        """Of the exact likelihood to that of the data, in logarithms, at draws of the posterior."""
+        self._constant = prior.log_count_probability(state.n_factors)
+        squared_norm = state.loadings.column_squared_norm
+        self._constant += state.slab.log_hyper_evidence(squared_norm, len(state.noise.rate))
+
+    def with_draws(self, n_draws: int) -> Evidence:
+        """The estimate from so many draws of each kind: those made so far, and further ones.
+
+        Draws of the posterior are whole chains, and so no less than `n_draws`.
+        """
+        new = n_draws - len(self._above)
+        if new > 0:
+            self._add(new)
+        value, error = bennett(self._above, self._below)
+        if self._likelihoods is not None:
+            change, change_error = log_mean_ratio(self._ratios)
+            value, error = value + change, float(np.hypot(error, change_error))
+        return Evidence(value + self._constant, error, len(self._above))
+
+    def _add(self, size: int) -> None:
+        chains = -(-size // DRAWS_OF_A_CHAIN)
+        drawn = [self._proposal.draw(size, self._rng), *self._posterior(chains)]
+        # All draws at once: with a few at a time the overhead of the calls would dominate.
+        loadings, noise = (np.concatenate(parts, axis=1) for parts in zip(*drawn, strict=True))
+        weights = _log_weights(
+            (loadings, noise), self._proposal, self._data, self._slab, self._prior
+        )
+        self._above = np.concatenate([self._above, weights[:size]])
+        below = weights[size:].reshape(DRAWS_OF_A_CHAIN, chains).T
+        self._below = np.concatenate([self._below, below])
+        if self._likelihoods is not None:
+            room = max(self._likelihoods.most - self._ratios.size, 0) // DRAWS_OF_A_CHAIN
+            # Draws of the posterior are ordered by their number in the chain.
+            some = size + np.add.outer(
+                chains * np.arange(DRAWS_OF_A_CHAIN), np.arange(chains)[:room]
+            )
+            at = some.ravel()
+            ratios = self._likelihoods.at(np.ascontiguousarray(loadings[:, at]), noise[:, at])
+            self._ratios = np.concatenate([self._ratios, ratios.reshape(some.shape).T])
+
+    def _posterior(self, size: int) -> Iterator[tuple[Array, Array]]:
+        """`DRAWS_OF_A_CHAIN` draws of each of `size` chains that begin at q."""
+        state, slab, rng = self._state, self._slab, self._rng
+        chains = begin_at(state.loadings, state.noise, slab, size, rng)
+        for number in range(DRAWS_OF_A_CHAIN):
+            count = SWEEPS_BETWEEN_DRAWS if number else BURN_IN_SWEEPS
+            chains = sweeps(chains, self._data, slab, self._prior, count, rng)
+            yield chains.loadings, chains.noise
 
 
 def bennett(above: Array, below: Array) -> tuple[float, float]:
@@ -73,144 +139,100 @@ def bennett(above: Array, below: Array) -> tuple[float, float]:
 
     `above` (draws,) is of the proposal, `below` (chains, draws of a chain) of the target. The error
     is that of independent proposals and chains or, where that is more, half of what the later
-    draws of the chains give beyond the earlier ones: chains that are still on their way.
+    draws of the chains differ from the earlier ones: such chains have not converged.
     """
-    value = _root(above, below)
-    half = below.shape[1] // 2
-    drift = _root(above, below[:, half:]) - _root(above, below[:, :half]) if half else 0.0
+    if not (np.all(np.isfinite(above)) and np.all(np.isfinite(below))):
+        return 0.0, np.inf  # a weight that cannot be computed: the error says that this failed
+    value, half = _solve_bennett(above, below), below.shape[1] // 2
+    drift = 0.0
+    if half:
+        later, earlier = below[:, half:], below[:, :half]
+        drift = _solve_bennett(above, later, value) - _solve_bennett(above, earlier, value)
     parts = (expit(above - value), np.mean(expit(value - below), axis=1))
+    if any(np.mean(f) ** 2 == 0.0 for f in parts):
+        return value, np.inf  # proposal and target have nothing in common
     relative = [float(np.mean(f**2) / np.mean(f) ** 2 - 1.0) / len(f) for f in parts]
     return value, max(float(np.sqrt(sum(relative))), abs(drift) / 2)
 
 
-def _root(above: Array, below: Array) -> float:
-    """Bennett's equation solved."""
+def log_mean_ratio(log_ratios: Array) -> tuple[float, float]:
+    """Log E[exp(r)] by cumulants of r, and its error; `log_ratios` (chains, draws of a chain).
 
-    def excess(value: float) -> float:
-        return float(np.mean(expit(above - value)) - np.mean(expit(value - below)))
+    A mean of exp(r) would depend on the few largest r. The cumulants are those of mean, variance
+    and, by half, skewness: without the third the value is on one side of the truth, with the whole
+    of it on the other. That half is part of the error.
+    """
+    mean, variance = float(np.mean(log_ratios)), float(np.var(log_ratios))
+    third = float(np.mean((log_ratios - mean) ** 3)) / 12
+    # What each chain contributes to the first two cumulants.
+    parts = np.mean((log_ratios - mean) + 0.5 * (log_ratios - mean) ** 2, axis=1)
+    spread = float(np.std(parts, ddof=1)) / np.sqrt(len(parts)) if len(parts) > 1 else np.inf
+    return mean + 0.5 * variance + third, float(np.hypot(spread, third))
 
-    both = np.concatenate([above, below.ravel()])
-    return float(brentq(excess, both.min() - 1.0, both.max() + 1.0, xtol=1e-6))
+
+def _solve_bennett(above: Array, below: Array, start: float | None = None) -> float:
+    """The root of Bennett's equation by Newton's steps, or halves where these leave the bracket."""
+    below, core = below.ravel(), kernel("bridge")
+    if core is not None:
+        begin = math.nan if start is None else start
+        return float(core.bennett_root(above, below, begin, ROOT_TOLERANCE, MOST_ROOT_STEPS))
+    return root_by_definition(above, below, start)
 
 
-class _Proposal:
-    """q̃ averaged over rotations, and q(Σ), both widened."""
-
-    def __init__(self, state: VariationalState) -> None:
-        distribution, noise = state.loadings, state.noise
-        k = distribution.mean.shape[1]
-        wider = distribution.widened(WIDER)
-        flatter = noise._replace(shape=FLATTER * noise.shape, rate=FLATTER * noise.rate)
-        state = state._replace(loadings=wider, noise=flatter)
-        self.noise = flatter
-        self.widened = Widened(state)
-        # Rows count by what is known of them when a draw is rotated towards the mean.
-        self.rows = state.scores.n * flatter.precision + 1.0
-        self.turns = antisymmetric(k)
-        self.across = self.turns @ self.widened.metric @ self.widened.directions.T
-        values, vectors = np.linalg.eigh(self.widened.information)
-        values = np.maximum(values, 1e-10 * max(float(values.max(initial=0.0)), 1e-200))
-        self.angle_root = vectors / np.sqrt(values)
-        # The integral of q̃(ΛQ) over Q is that of a normal distribution of the angles, but where
-        # these are
-        # not known at all it is no more than the volume.
-        volume, angles = log_volume(k), len(values)
-        peaks = 0.5 * np.log(2 * np.pi / values)
-        self.log_copies = volume - float(np.sum(np.minimum(peaks, volume / max(angles, 1))))
-
-    def draw(self, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Loadings (p, size, K) and noise variances (p, size); unrotated, which nothing sees."""
-        wide = self.widened
-        p, k = wide.mean.shape
-        z = flip(rng.standard_normal((p, size, k)))
-        x = np.sqrt(wide.widths) * rng.standard_normal((size, len(wide.widths)))
-        moves = (x @ wide.directions).reshape(size, k, k)
-        loadings = flip(wide.distribution.deviations(z) + wide.mean @ (np.eye(k) + moves))
-        return loadings, self.noise.draw(size, rng)
-
-    def log_density(self, loadings: Array) -> Array:
-        """Of loadings (p, size, K), averaged over rotations, (size,)."""
-        wide, (p, size, k) = self.widened, loadings.shape
-        towards = flip(loadings).transpose(0, 2, 1) @ (self.rows[:, None] * wide.mean)
-        u, _, v = np.linalg.svd(towards)
-        delta = flip(loadings) @ (u @ v) - wide.mean
-        whitened = wide.distribution.whitened(delta)
-        quadratic = np.sum(delta * whitened, axis=(1, 2))
-        moved = (wide.mean.T @ whitened).reshape(size, k * k)
-        along = moved @ wide.directions.T
-        explained = cho_solve((wide.inner, True), along.T).T
-        quadratic -= np.sum(along * explained, axis=1)
-        # What is left of the angles belongs to the average over them.
-        left = (moved @ self.turns.T - explained @ self.across.T) @ self.angle_root
-        quadratic -= np.sum(left**2, axis=1)
-        return np.asarray(
-            -0.5 * (p * k * LOG_2PI + wide.log_det + quadratic) - self.log_copies, dtype=float
-        )
+def root_by_definition(above: Array, below: Array, start: float | None = None) -> float:
+    """The root without the compiled core, `below` (draws,)."""
+    low = min(float(above.min()), float(below.min())) - 1.0
+    high = max(float(above.max()), float(below.max())) + 1.0
+    # The mean of either kind is a bound of the root, on one side each.
+    value = 0.5 * float(above.mean() + below.mean()) if start is None else start
+    for _ in range(MOST_ROOT_STEPS):
+        up, down = expit(above - value), expit(value - below)
+        rising, falling = float(up.sum()) / len(up), float(down.sum()) / len(down)
+        slope = rising - float(up @ up) / len(up) + falling - float(down @ down) / len(down)
+        if rising > falling:
+            low = value
+        else:
+            high = value
+        new = value + (rising - falling) / slope if slope > 0.0 else low
+        new = new if low < new < high else 0.5 * (low + high)
+        if abs(new - value) < ROOT_TOLERANCE:
+            return new
+        value = new
+    return value
 
 
 def _log_weights(
     draws: tuple[Array, Array],
-    proposal: _Proposal,
+    proposal: Proposal,
     data: Statistics,
     slab: Slab,
     prior: CuspPrior,
 ) -> Array:
     loadings, noise = draws
     columns = gram(loadings)
-    log_target = marginal_log_likelihoods(loadings, noise, data)
+    log_target = log_likelihoods(loadings, noise, data)
     log_target += log_average_slab(columns, slab, len(noise))
     log_target += log_noise_prior(noise, prior)
-    log_proposal = proposal.log_density(loadings) + log_noise_density(noise, proposal.noise)
-    return np.asarray(log_target - log_proposal)
+    return np.asarray(log_target - proposal.log_density(loadings, noise))
 
 
 def log_average_slab(columns: Array, slab: Slab, p: int) -> Array:
     """Log Z: the slab's density averaged over rotations of Λ with ΛᵀΛ = columns, (size,).
 
     On principal axes the density is at its highest; from there each pair of columns is turned by
-    itself, through a cell of π/2, one of 2^K K! alike. Where columns are so different that only
-    angles near zero count, the cells leave out or count twice some of the volume of O(K), which a
-    last term puts right in proportion. Good to about 0.15 K nats.
+    itself, through a cell of π/2, one of 2^K K! equal ones. Where columns are so different that
+    only angles near zero count, the cells omit or count twice some of the volume of O(K), which a
+    last term corrects in proportion. The error is about 0.15 K nats.
     """
     squared_norm = np.maximum(np.linalg.eigvalsh(columns), 1e-300)
     k = squared_norm.shape[1]
     log_best = np.sum(slab.log_density(squared_norm, p), axis=1)
     if k < 2 or slab.capabilities.rotation_invariant:
         return np.asarray(log_best)
-    part, weights = _angles()
-    log_scale_rotations, apart = np.zeros(len(squared_norm)), np.zeros(len(squared_norm))
-    for h in range(k):
-        for other in range(h + 1, k):
-            one, two = squared_norm[:, h, None], squared_norm[:, other, None]
-            change = slab.log_density(one * part + two * (1 - part), p)
-            change = change + slab.log_density(one * (1 - part) + two * part, p)
-            change = change - slab.log_density(one, p) - slab.log_density(two, p)
-            mean = np.exp(change) @ weights
-            log_scale_rotations += np.log(mean)
-            apart += 1.0 - mean
+    first, other = np.triu_indices(k, 1)
+    log_means = slab.log_pair_average(squared_norm[:, first], squared_norm[:, other], p)
+    log_scale_rotations = np.sum(log_means, axis=1)
+    apart = np.sum(1.0 - np.exp(log_means), axis=1)
     pairs = k * (k - 1) / 2
     cells = k * np.log(2) + gammaln(k + 1) + pairs * np.log(np.pi / 2) - log_volume(k)
     return np.asarray(log_best + log_scale_rotations + cells * apart / pairs)
-
-
-@cache
-def _angles() -> tuple[Array, Array]:
-    """Squared cosines of angles in (0, π/4), and the weights of an average over them."""
-    nodes, weights = np.polynomial.legendre.leggauss(NODES)
-    return np.cos(nodes[NODES // 2 :] * np.pi / 4) ** 2, weights[NODES // 2 :]
-
-
-def _draw_posterior(
-    state: VariationalState,
-    data: Statistics,
-    slab: Slab,
-    prior: CuspPrior,
-    size: int,
-    rng: np.random.Generator,
-) -> Iterator[tuple[Array, Array]]:
-    """`DRAWS_OF_A_CHAIN` draws of each of `size` chains that begin at q."""
-    chains = begin_at(state.loadings, state.noise, slab, size, rng)
-    for number in range(DRAWS_OF_A_CHAIN):
-        for _ in range(SWEEPS_BETWEEN_DRAWS if number else BURN_IN_SWEEPS):
-            chains = sweep_complete(chains, data, slab, prior, rng)
-        yield chains.loadings, chains.noise

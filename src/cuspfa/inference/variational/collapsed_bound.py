@@ -1,8 +1,8 @@
-"""A score for the number of factors that is honest about what mean field loses.
+"""A score for the number of factors: a bound without the two losses of mean field.
 
-The bound of q(Λ)q(η)q(σ²) lies below log p(y | K) by an amount that grows like K², because it
-keeps loadings and scores apart and sees one of the many rotations of Λ that are as good. Here the
-scores are integrated out and both losses are given back:
+The bound of q(Λ)q(η)q(σ²) lies below log p(y | K) by an amount that grows like K²: loadings and
+scores are independent under q, and q covers one of many equivalent rotations of Λ. Here the scores
+are integrated out, and both losses are corrected:
 
     L(K) = E_q̃[log p(Y | Λ, Σ) + log p(Λ) + log p(Σ) − log q̃(Λ) − log q(Σ)] + orbit + log P(H* = K)
 
@@ -19,27 +19,31 @@ the others. Each gives a lower bound of log p(y), so the largest one counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from scipy.linalg.lapack import dpotrf
-from scipy.sparse import csr_array
 from scipy.special import gammaln
 
 from cuspfa._typing import Array, Indices
+from cuspfa._utils.linalg import pair_places, upper_half
 from cuspfa.data.protocols import DataSource
+from cuspfa.inference._kernels import kernel
+from cuspfa.inference.kernels import flip
 from cuspfa.inference.variational.steps import VariationalState
-from cuspfa.model.likelihoods.gaussian import log_noise_ratio
+from cuspfa.model.likelihoods.gaussian import log_noise_density, log_noise_prior
 from cuspfa.model.prior import CuspPrior
 from cuspfa.model.slabs import LOG_2PI, Slab
 
 SURROGATE_PAIRS, SURROGATE_ERROR = 100, 0.3
 """Pairs of draws for a surrogate of the data, and the error of its difference to them, in nats,
 that is small enough."""
-ROTATIONS = 100
-"""Random rotations for the loss of the slab when columns mix."""
+MIXING_DIRECTIONS = 3000
+"""Random directions for the loss of the slab when columns mix."""
+BATCH_SIZE = 2_000_000
+"""Most loadings that are drawn at a time, in numbers."""
 
 
 class Evidence(NamedTuple):
@@ -48,7 +52,7 @@ class Evidence(NamedTuple):
     value: float
     error: float
     n_draws: int = 0
-    """The most that the data themselves were to be asked for."""
+    """The most draws for which the likelihood of the data was to be computed."""
 
 
 def evidence(
@@ -59,104 +63,231 @@ def evidence(
     n_draws: int,
     before_each: Callable[[], None] = lambda: None,
 ) -> Evidence:
-    """Collapsed bound of a converged state; for a spike at zero.
+    """Collapsed bound of a converged state; for a spike at zero."""
+    return CollapsedBound(state, source, prior, rng).with_draws(n_draws, before_each)
 
-    Where there is a surrogate of the data, it is quick, and varies with Λ and σ² nearly as the data
-    do: few draws find the difference of the two, and many the surrogate itself. What is called
-    before each draw may raise, to stop it.
+
+class CollapsedBound:
+    """The bound of one state, with draws to which more can be added.
+
+    Where there is a surrogate of the data, its likelihood is quick and nearly the same function of
+    Λ and σ². So the mean of the difference takes few draws, and the mean for the surrogate many.
     """
-    k = state.n_factors
-    constant = prior.log_count_probability(k)
-    constant += state.slab.log_hyper_evidence(state.loadings.column_squared_norm, source.p)
-    widened = Widened(state)
-    like = source.surrogate(state.loadings.mean, 1.0 / state.noise.precision)
-    values, shadows = [], []
-    for number in range(max(n_draws // 2, 2)):
-        before_each()
-        drawn = _Pair.draw(state, widened, prior, rng)
-        values.append(drawn.value(source))
-        shadows.append(0.0 if like is None else drawn.value(like))
-        if like is not None and number >= 2 and _error(values, shadows) < SURROGATE_ERROR:
-            break
-    average, error = float(np.mean(np.subtract(values, shadows))), _error(values, shadows)
-    if like is not None:
-        more = [_Pair.draw(state, widened, prior, rng).value(like) for _ in range(SURROGATE_PAIRS)]
-        average += float(np.mean(shadows + more))
-        error = float(np.hypot(error, _error(shadows + more)))
-    value = average + constant + _orbit(state, widened)
-    return Evidence(value, error, n_draws)
+
+    def __init__(
+        self,
+        state: VariationalState,
+        source: DataSource,
+        prior: CuspPrior,
+        rng: np.random.Generator,
+    ) -> None:
+        self._state, self._source, self._prior, self._rng = state, source, prior, rng
+        self._widened, self._values = Widened(state), np.zeros(0)
+        self._constant = prior.log_count_probability(state.n_factors) + _orbit(state, self._widened)
+        squared_norm = state.loadings.column_squared_norm
+        self._constant += state.slab.log_hyper_evidence(squared_norm, source.p)
+        self._surrogate = source.surrogate(state.loadings.mean, state.noise_variance)
+
+    def with_draws(self, n_draws: int, before_each: Callable[[], None] = lambda: None) -> Evidence:
+        """The estimate from so many draws, those made before among them.
+
+        `before_each` is called before each likelihood of the data, or those of a batch, and may
+        raise, to stop.
+        """
+        n_pairs = max(n_draws // 2, 2)
+        if self._surrogate is None:
+            new = [
+                pairs.values(self._source)
+                for pairs in self._batches(n_pairs - len(self._values), before_each)
+            ]
+            self._values = np.concatenate([self._values, *new])
+            average, error = float(np.mean(self._values)), _error(self._values)
+        else:
+            average, error = self._by_surrogate(self._surrogate, n_pairs, before_each)
+        return Evidence(average + self._constant, error, n_draws)
+
+    def _by_surrogate(
+        self, surrogate: DataSource, n_pairs: int, before_each: Callable[[], None]
+    ) -> tuple[float, float]:
+        """Mean and error from new draws."""
+        differences: list[float] = []
+        shadows: list[Array] = []
+        for pairs in self._batches(n_pairs + SURROGATE_PAIRS, before_each):
+            shadows.append(pairs.values(surrogate))
+            for number, shadow in enumerate(shadows[-1]):
+                if len(differences) >= n_pairs or (
+                    len(differences) > 2 and _error(np.array(differences)) < SURROGATE_ERROR
+                ):
+                    break
+                before_each()
+                differences.append(float(pairs.only(number).values(self._source)[0] - shadow))
+        average = float(np.mean(differences) + np.mean(np.concatenate(shadows)))
+        error = float(np.hypot(_error(np.array(differences)), _error(np.concatenate(shadows))))
+        return average, error
+
+    def _batches(self, n_pairs: int, before_each: Callable[[], None]) -> Iterator[_Pairs]:
+        """Pairs of draws, as many at a time as fit into `BATCH_SIZE` numbers."""
+        most = max(BATCH_SIZE // max(self._state.loadings.mean.size, 1), 1)
+        for first in range(0, n_pairs, most):
+            before_each()
+            size = min(most, n_pairs - first)
+            yield _draw_pairs(self._state, self._widened, self._prior, self._rng, size)
 
 
-def _error(values: list[float], known: list[float] | None = None) -> float:
-    """Standard error of the mean of values, or of differences to known ones."""
-    array = np.array(values) if known is None else np.subtract(values, known)
-    return float(np.std(array, ddof=1) / np.sqrt(len(array)))
+def _error(values: Array) -> float:
+    """Standard error of the mean."""
+    return float(np.std(values, ddof=1) / np.sqrt(len(values)))
 
 
-class _Pair(NamedTuple):
-    """Two draws of Λ from q̃ on opposite sides of its mean, and one of the noise.
+class _Pairs(NamedTuple):
+    """Draws of Λ from q̃, two at a time on opposite sides of its mean, with one of the noise.
 
     What is linear in the draws has mean zero and cancels.
     """
 
     loadings: tuple[Array, Array]
+    """(p, size, K) each."""
     noise: Array
-    rest: float
-    """The mean over both of log p(Λ, σ²) − log q̃."""
+    """(p, size) variances."""
+    rest: Array
+    """(size,) the mean over both of log p(Λ, σ²) − log q̃."""
 
-    @classmethod
-    def draw(
-        cls, state: VariationalState, widened: Widened, prior: CuspPrior, rng: np.random.Generator
-    ) -> _Pair:
-        noise = state.noise.rate / rng.standard_gamma(state.noise.shape)
-        delta, log_q = widened.draw(rng)
-        both = (widened.mean + delta, widened.mean - delta)
-        slab = [state.slab.log_density(np.sum(one**2, axis=0), len(noise)) for one in both]
-        log_prior = 0.5 * float(np.sum(slab))
-        return cls(both, noise, log_noise_ratio(noise, state.noise, prior) + log_prior - log_q)
+    def only(self, number: int) -> _Pairs:
+        """One pair."""
+        at = slice(number, number + 1)
+        one, other = self.loadings
+        return _Pairs((one[:, at], other[:, at]), self.noise[:, at], self.rest[at])
 
-    def value(self, source: DataSource) -> float:
-        """The mean of log p(y, Λ, σ²) − log q̃(Λ, σ²)."""
-        likely = [source.log_likelihood(one, self.noise) for one in self.loadings]
-        return 0.5 * sum(likely) + self.rest
+    def values(self, source: DataSource) -> Array:
+        """(size,) the means of log p(y, Λ, σ²) − log q̃(Λ, σ²)."""
+        likely = [source.log_likelihoods(one, self.noise) for one in self.loadings]
+        return np.asarray(0.5 * (likely[0] + likely[1]) + self.rest)
+
+
+def _draw_pairs(
+    state: VariationalState,
+    widened: Widened,
+    prior: CuspPrior,
+    rng: np.random.Generator,
+    size: int,
+) -> _Pairs:
+    noise = state.noise.draw(size, rng)
+    delta, log_q = widened.draw(size, rng)
+    both = (widened.mean + delta, widened.mean - delta)
+    slab = [
+        np.sum(state.slab.log_density(np.sum(one**2, axis=1), len(noise)), axis=1) for one in both
+    ]
+    rest = log_noise_prior(noise, prior) - log_noise_density(noise, state.noise)
+    rest += 0.5 * (slab[0] + slab[1]) - log_q
+    return _Pairs((flip(both[0]), flip(both[1])), noise, rest)
 
 
 class Widened:
-    """q̃(Λ), with the linear algebra of its scale directions in K² dimensions."""
+    """q̃(Λ), with the linear algebra of its scale directions in K² dimensions.
+
+    A scale direction is a pair of columns h ≤ k, X = e_h e_kᵀ + e_k e_hᵀ (or e_h e_hᵀ); a rotation
+    is a pair h < k, A = e_h e_kᵀ − e_k e_hᵀ. Rotations are ordered by the weaker column of the
+    pair, so that those of the m strongest columns come first.
+    """
 
     def __init__(self, state: VariationalState) -> None:
         self.distribution = state.loadings
         self.mean, self.log_det = self.distribution.mean, self.distribution.log_det
         k = self.mean.shape[1]
-        self.metric = metric = self.distribution.metric()
-        self.directions = symmetric(k)
-        gram = self.directions @ metric @ self.directions.T
-        known = np.maximum(np.diag(gram), 1e-100)  # a dead factor's directions have no length
+        self.pairs = upper_half(k)
+        self.turns = _turns_by_strength(self.distribution.column_squared_norm)
+        metric = direction_metrics(self.distribution.metric(), k, self.turns)
+        inner, across, self.information = metric
+        known = np.maximum(np.diag(inner), 1e-100)  # directions of a factor without signal are 0
         self.widths = np.maximum(_scale_variances(state) - 1.0 / known, 1e-12)
-        inner = np.diag(1.0 / self.widths) + gram
-        self.inner = cholesky(inner, lower=True) if k else inner
+        inner[np.diag_indices_from(inner)] += 1.0 / self.widths
+        self.inner = cholesky(inner, lower=True, check_finite=False) if k else inner
         if k:
             self.log_det += float(np.sum(np.log(self.widths)))
             self.log_det += 2.0 * float(np.sum(np.log(np.diag(self.inner))))
-        turns = antisymmetric(k)
-        across = self.directions @ metric @ turns.T
-        # What q̃ knows of the angles: its inverse covariance along the rotations μA.
-        self.information = turns @ metric @ turns.T
-        if across.size:  # older SciPy refuses to solve for nothing
-            explained = solve_triangular(self.inner, across, lower=True)
-            self.information -= explained.T @ explained
+        # Information of q̃ about the angles: its inverse covariance along the rotations μA.
+        self.explained = self.solve(across)
+        self.information -= self.explained.T @ self.explained
 
-    def draw(self, rng: np.random.Generator) -> tuple[Array, float]:
-        """Λ − μ and log q̃(Λ), the same for both signs."""
+    def solve(self, along: Array) -> Array:
+        """L^{-1} of columns of numbers along the scale directions, L the Cholesky factor of the
+        inverse covariance of X given the draws of q.
+        """
+        if not along.size:  # older SciPy raises
+            return along
+        solved = solve_triangular(self.inner, along, lower=True, check_finite=False)
+        return np.asarray(solved)
+
+    def draw(self, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Λ − μ, (size, p, K), and log q̃(Λ), (size,), the same for both signs."""
         p, k = self.mean.shape
-        delta = self.distribution.deviations(rng.standard_normal((p, k)))
-        x = np.sqrt(self.widths) * rng.standard_normal(len(self.widths))
-        delta += self.mean @ (x @ self.directions).reshape(k, k)
+        delta = self.draw_moves(rng.standard_normal((size, p, k)), rng)
         whitened = self.distribution.whitened(delta)
-        along = self.directions @ (self.mean.T @ whitened).ravel()
-        explained = solve_triangular(self.inner, along, lower=True) if k else along
-        quadratic = float(np.sum(delta * whitened) - explained @ explained)
-        return delta, -0.5 * (p * k * LOG_2PI + self.log_det + quadratic)
+        along = along_pairs(self.mean.T @ whitened, self.pairs)
+        explained = self.solve(along.T)
+        quadratic = np.sum(delta * whitened, axis=(1, 2)) - np.sum(explained**2, axis=0)
+        return delta, np.asarray(-0.5 * (p * k * LOG_2PI + self.log_det + quadratic))
+
+    def draw_moves(self, z: Array, rng: np.random.Generator) -> Array:
+        """Λ − μ of standard normal numbers z (size, p, K) and a draw of X for each."""
+        size, (h, other), k = len(z), self.pairs, self.mean.shape[1]
+        moves = np.zeros((size, k, k))
+        x = np.sqrt(self.widths) * rng.standard_normal((size, len(self.widths)))
+        moves[:, h, other] = x
+        moves[:, other, h] = x
+        return np.asarray(self.distribution.deviations(z) + self.mean @ moves)
+
+
+def along_pairs(products: Array, pairs: tuple[Indices, Indices]) -> Array:
+    """Inner products of matrices (size, K, K) with the scale directions, (size, K(K+1)/2)."""
+    h, other = pairs
+    return products[:, h, other] + np.where(h == other, 0.0, products[:, other, h])
+
+
+def along_turns(products: Array, turns: tuple[Indices, Indices]) -> Array:
+    """Inner products of matrices (size, K, K) with the rotations, (size, K(K−1)/2)."""
+    h, other = turns
+    return np.asarray(products[:, h, other] - products[:, other, h])
+
+
+def _turns_by_strength(squared_norm: Array) -> tuple[Indices, Indices]:
+    """Pairs of columns h < k by the rank of the weaker one."""
+    rank = np.argsort(np.argsort(-squared_norm, kind="stable"))
+    h, other = np.triu_indices(len(squared_norm), 1)
+    order = np.argsort(np.maximum(rank[h], rank[other]), kind="stable")
+    return h[order], other[order]
+
+
+def direction_metrics(
+    metric: Array, k: int, turns: tuple[Indices, Indices]
+) -> tuple[Array, Array, Array]:
+    """The metric between scale directions, between these and rotations, and between rotations.
+
+    `metric` is that of `LoadingsDistribution`: Σ_j μ_jr μ_jr' (V_j^{-1})_cc' is in the row of the
+    pair r, r' and the column of the pair c, c'. Of two directions (h, k) and (h', k') each number
+    is a sum of four such, with signs: rc = hk and kh, r'c' = h'k' and k'h'.
+    """
+    (h, other), place, at = upper_half(k), pair_places(k), pair_places(k)[turns]
+    compiled = kernel("evidence")
+    if compiled is not None:
+        turn = np.full(len(h), -1)
+        turn[at] = np.arange(len(at))
+        shapes = ((len(h), len(h)), (len(h), len(at)), (len(at), len(at)))
+        filled = tuple(np.empty(shape) for shape in shapes)
+        compiled.direction_metrics(metric, place, turn, *filled)
+        return filled[0], filled[1], filled[2]
+    first, second = place[h][:, h], place[other][:, other]
+    across = place[other][:, h]
+    straight, mirrored, crossed = (
+        metric[first, second],
+        metric[second, first],
+        metric[across, across.T],
+    )
+    half = np.where(h == other, 0.5, 1.0)  # on the diagonal both parts of a direction are the same
+    same, swapped = straight + mirrored, crossed + crossed.T
+    scales = (same + swapped) * half * half[:, None]
+    between = (straight - mirrored + crossed - crossed.T)[:, at] * half[:, None]
+    return scales, between, (same - swapped)[np.ix_(at, at)]
 
 
 def _scale_variances(state: VariationalState) -> Array:
@@ -174,46 +305,20 @@ def _scale_variances(state: VariationalState) -> Array:
     return np.asarray(np.where(rows == columns, 0.5, 0.25) / pairs)
 
 
-def symmetric(k: int) -> csr_array:
-    """The K(K+1)/2 symmetric directions, as rows of K² numbers, of which one or two are not 0."""
-    rows, columns = np.triu_indices(k)
-    return _directions(k, rows, columns, np.where(rows == columns, 0.0, 1.0))
-
-
-def antisymmetric(k: int) -> csr_array:
-    """The K(K−1)/2 rotations of two columns, as rows of K² numbers, of which two are not 0."""
-    rows, columns = np.triu_indices(k, 1)
-    return _directions(k, rows, columns, np.full(len(rows), -1.0))
-
-
-def _directions(k: int, rows: Indices, columns: Indices, mirrored: Array) -> csr_array:
-    """1 at (row, column) and `mirrored` at (column, row)."""
-    number = np.arange(len(rows))
-    values = np.concatenate([np.ones(len(rows)), mirrored])
-    places = np.concatenate([rows * k + columns, columns * k + rows])
-    kept = values != 0.0
-    at = (np.tile(number, 2)[kept], places[kept])
-    return csr_array((values[kept], at), shape=(len(rows), k * k))
-
-
 def _orbit(state: VariationalState, widened: Widened) -> float:
     """The best choice of m: rotate the m strongest columns, permute and reflect the others."""
     p, k = state.loadings.mean.shape
     second = state.loadings.weighted_gram(np.ones(p))
-    order = np.argsort(-np.diag(second))
-    second = second[np.ix_(order, order)]
-    rank = np.argsort(order)
-    first, other = np.triu_indices(k, 1)
-    by_strength = np.argsort(np.maximum(rank[first], rank[other]), kind="stable")
-    log_dets = _nested_log_dets(widened.information[np.ix_(by_strength, by_strength)])
+    order = np.argsort(-np.diag(second), kind="stable")
+    losses = _mixing_losses(second[np.ix_(order, order)], state.slab, p)
+    log_dets = _nested_log_dets(widened.information)
     gains = [float(k * np.log(2) + gammaln(k + 1))]  # m = 0: signed permutations alone
     for m in range(2, k + 1):
         angles = m * (m - 1) // 2  # those of the m strongest columns come first
         if angles > len(log_dets):
-            break  # nothing is known of an angle: no gain of a finite size
-        gain = log_volume(m) + 0.5 * float(log_dets[angles - 1])
+            break  # no information about an angle: the gain is not finite
+        gain = log_volume(m) + 0.5 * float(log_dets[angles - 1]) - float(losses[m - 1])
         gain -= 0.25 * m * (m - 1) * (1.0 + float(np.log(2 * np.pi)))
-        gain -= _mixing_loss(second[:m, :m], state.slab, p)
         others = float(gammaln(k + 1) - gammaln(m + 1) + (k - m) * np.log(2))
         gains.append(gain + others)
     return max(gains)
@@ -234,12 +339,24 @@ def log_volume(k: int) -> float:
     return float(np.sum(np.log(2) + orders / 2 * np.log(np.pi) - gammaln(orders / 2)))
 
 
-def _mixing_loss(second: Array, slab: Slab, p: int) -> float:
-    """What Σ_h φ(E_h) loses on average when the columns are rotated at random."""
-    if slab.capabilities.rotation_invariant:
-        return 0.0
-    rng = np.random.default_rng(0)  # the same rotations every time: an average, not a draw
-    rotations = np.linalg.qr(rng.standard_normal((ROTATIONS, len(second), len(second))))[0]
-    squared_norms = np.einsum("rah,rah->rh", rotations, second @ rotations)
-    mixed = [float(np.sum(slab.log_density(squared_norm, p))) for squared_norm in squared_norms]
-    return float(np.sum(slab.log_density(np.diag(second), p))) - float(np.mean(mixed))
+def _mixing_losses(second: Array, slab: Slab, p: int) -> Array:
+    """The mean fall of Σ_h φ(E_h), E_h a squared norm, when the first m columns are rotated at
+    random, for m = 1..K, (K,).
+
+    Each column of a random rotation has a direction u of uniform distribution, so that the mean is
+    m E φ(uᵀS_m u), S_m the first m rows and columns of E[ΛᵀΛ]. With z standard normal, zᵀS_m z and
+    zᵀz are sums that grow by one term with m. The mean of uᵀS_m u is known: what φ has of it to
+    first order is not averaged over draws.
+    """
+    k = len(second)
+    if slab.capabilities.rotation_invariant or k < 2:
+        return np.zeros(k)
+    rng = np.random.default_rng(0)  # the same directions every time: an average, not a draw
+    z = rng.standard_normal((MIXING_DIRECTIONS, k))
+    rows = z @ (2.0 * np.triu(second, 1) + np.diag(np.diag(second)))
+    squared_norms = np.cumsum(z * rows, axis=1) / np.cumsum(z**2, axis=1)
+    sizes = np.arange(1, k + 1)
+    means = np.cumsum(np.diag(second)) / sizes
+    first_order = -0.5 * slab.precision(means, p) * (squared_norms - means)
+    mixed = np.mean(slab.log_density(squared_norms, p) - first_order, axis=0)
+    return np.asarray(np.cumsum(slab.log_density(np.diag(second), p)) - sizes * mixed)

@@ -25,7 +25,7 @@ class Bound(NamedTuple):
     likelihood: float
     """E[log p(y | λ, η, σ)]"""
     loadings: float
-    """E[log p(λ | z)] − E[log q(λ)], a slab's own variances at their best"""
+    """E[log p(λ | z)] − E[log q(λ)], maximised over a slab's own variances"""
     scores: float
     """E[log p(η)] − E[log q(η)]"""
     noise: float
@@ -49,7 +49,8 @@ def lower_bound(
 ) -> Bound:
     """The bound of any state, not only of one that has just been updated.
 
-    `after` is a state and its bound, to take over the terms of blocks that have not changed.
+    `after` is an earlier state and its bound. The terms of labels and sticks are taken from it if
+    these have not changed.
     """
     noise = state.noise
     rss = residual_squares(state, source.squares)

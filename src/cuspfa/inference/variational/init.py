@@ -1,4 +1,4 @@
-"""Where a run begins."""
+"""Initial states of a run."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import numpy as np
 from cuspfa._typing import Array
 from cuspfa.data.protocols import DataSource
 from cuspfa.inference.updates import Loadings
+from cuspfa.inference.variational.compiled_run import scores_at
 from cuspfa.inference.variational.steps import Tail, VariationalState
 from cuspfa.model.likelihoods.gaussian import Noise
 from cuspfa.model.prior import CuspPrior
@@ -31,13 +32,13 @@ def state_at(
     """The state with explicit loadings `mean` (p, K), without spread, and the given noise.
 
     Sticks and slab are taken from the state it should be `like`, if there is one. A point mass has
-    no density, so the bound of this state is −∞; the first iteration mends it.
+    no density, so the bound of this state is −∞ until the first iteration.
     """
     p, k = mean.shape
     shape = prior.noise_shape + source.counts / 2
     noise = Noise(shape, shape * noise_variance)
     loadings = Loadings(mean, np.eye(k), np.ones(p), np.full(k, np.inf), -np.inf)
-    scores = source.expect_scores(loadings, noise.precision)
+    scores = scores_at(loadings, noise.precision, source)
     tail, labels, sticks = _start_labels(p, k, prior, n_terms, like)
     slab = prior.slab if like is None else like.slab
     return VariationalState(loadings, noise, scores, tail, labels, sticks, slab)
@@ -46,7 +47,7 @@ def state_at(
 def _start_labels(
     p: int, k: int, prior: CuspPrior, n_terms: int, like: VariationalState | None
 ) -> tuple[Tail, Labels, Sticks]:
-    """Explicit factors begin as active, whatever their size: the first iterations decide."""
+    """Labels of a start: explicit factors are active, whatever their size."""
     if prior.spike is None:
         labels = Labels(np.ones(k), np.zeros(k), np.zeros(k), 0.0)
         return Tail(0, np.zeros(p), 1.0), labels, Sticks(np.zeros(0), np.zeros(0))
@@ -56,7 +57,7 @@ def _start_labels(
     active = np.repeat([1.0, 0.0], [k, rows - k])
     labels = Labels(active, 1.0 - active, np.zeros(rows), 0.0, last)
     if like is None:
-        odds = np.where(active > 0, 1e6, -1e6)  # no doubt about any label
+        odds = np.where(active > 0, 1e6, -1e6)  # every label is certain
         labels, sticks = converge_labels(odds, prior_sticks(process, rows), process, last)
     else:
         sticks = _resized(like.sticks, rows - 1, process)
@@ -64,7 +65,7 @@ def _start_labels(
 
 
 def _resized(sticks: Sticks, size: int, process: CumulativeShrinkage) -> Sticks:
-    """The same sticks for a few rows more or less: the far ones are at their prior anyway."""
+    """These sticks for more or fewer rows; further sticks have their prior distribution."""
     extra = max(size - len(sticks.a), 0)
     a = np.append(sticks.a, np.full(extra, process.stick_shape))
     b = np.append(sticks.b, np.full(extra, process.alpha))
@@ -78,32 +79,34 @@ def draw_start(
     rng: np.random.Generator,
     n_factors: int | None = None,
     like: VariationalState | None = None,
-    axes: Array | None = None,
+    directions: Array | None = None,
 ) -> VariationalState:
     """A random start: loadings drawn from the prior itself.
 
-    The process draws how many columns are active (unless K is given) and the slab their loadings,
-    so the starts differ in their number of factors, which matters more than where the factors
-    point: the number seldom changes by much during a run. Noise starts at the sample variances.
-    The random numbers belong to the orthonormal `axes` (p, m) if they are given, else to the
-    columns.
+    The number of active columns is drawn from the process (unless K is given), their loadings from
+    the slab. So the starts differ in their number of factors, which matters more than their
+    directions: the number seldom changes by much during a run. The noise starts at the sample
+    variances.
+    The random numbers belong to the orthonormal `directions` (p, m) if they are given, else to
+    the columns.
     """
     if n_factors is None:
         n_factors = int(prior.process(n_terms).draw(1.0, 0.0, random_state=rng).active.sum())
     variances = np.asarray(source.squares / source.counts)
     theta = prior.slab.start_variances(n_factors, float(np.mean(variances)), rng)
-    size = source.p if axes is None else axes.shape[1]
+    size = source.p if directions is None else directions.shape[1]
     mean = rng.standard_normal((size, n_factors)) * np.sqrt(theta * source.p / max(size, 1))
-    mean = mean if axes is None else axes @ mean
+    mean = mean if directions is None else directions @ mean
     return state_at(mean, variances, source, prior, n_terms, like)
 
 
-def principal_axes(source: DataSource, most: int) -> Array:
+def principal_directions(source: DataSource, most: int) -> Array:
     """(p, m) leading directions of the data, the same whatever the order and signs of its columns.
 
     An eigendecomposition leaves the sign of each direction open. Here columns are reflected to
     agree with the first direction, and each other direction then has its third moment positive. A
-    change of the first direction's sign changes all others too, which is the same start mirrored.
+    change of the first direction's sign changes the signs of all others, so that a start is only
+    reflected.
     """
     variances = np.asarray(source.squares / source.counts)
     _, vectors = source.leading(min(most, source.p), variances)

@@ -2,7 +2,8 @@
 
 Where the data are small enough for exact sweeps, the evidence is found by bridge sampling
 (`bridge_sampling.py`), which is accurate; otherwise by the collapsed bound (`collapsed_bound.py`),
-which is quick.
+which is quick. For incomplete data bridge sampling is done with a surrogate, and with a tolerated
+model error with Gaussian rows; the expected ratio of the likelihoods corrects for the difference.
 
 The gap between the bound and log p(y | K) grows with K. So the K of the best bound is compared with
 those above it, as long as their bounds are in reach, and with the one below.
@@ -12,101 +13,212 @@ from __future__ import annotations
 
 import numpy as np
 
-from cuspfa.inference.variational.bridge_sampling import bridged_evidence
-from cuspfa.inference.variational.collapsed_bound import Evidence, evidence
+from cuspfa.inference.variational.bridge_sampling import Bridge, LikelihoodRatios
+from cuspfa.inference.variational.collapsed_bound import CollapsedBound, Evidence
 from cuspfa.inference.variational.run import Status
-from cuspfa.inference.variational.search import Search, noise_variance
+from cuspfa.inference.variational.search import Search
 from cuspfa.inference.variational.steps import VariationalState
 
 
 def score_candidates(search: Search) -> None:
     """By bridge sampling, up and down until K is `bridge_behind` nats behind the best.
 
+    A few draws are enough for that. Where others might lead to another choice, more are added.
+
     Where rows are few the evidence is nearly flat above the truth, so the next K up is scored
-    however low its bound is. Where bridge sampling would take long, collapsed bounds are used.
+    however low its bound is. Where bridge sampling would take long, or rows are very few, collapsed
+    bounds are used.
     """
-    start, slab = search.best.state.n_factors, search.best.state.slab
-    sampled = slab.capabilities.sampled
-    if not sampled or search.statistics is None or start > search.settings.most_bridged:
+    candidates, settings = search.candidates, search.settings
+    if not can_bridge(search):
         score_by_collapsed_bound(search)
         return
-    if search.source.n > search.settings.tall * search.source.p and not _open_question(search):
+    start = candidates.best.state.n_factors
+    tall = search.source.n > settings.tall * search.source.p
+    if tall and search.tolerated is None and not _open_question(search):
         return
-    best = _bridge(search, start, search.settings.draws)
+    bridges = _Bridges(search)
+    best = bridges.score(start)
     for step in (1, -1):
         k, rising = start + step, False
         while 0 <= k <= search.max_factors and _converged(search, k, grow=rising):
-            if k > start + search.settings.furthest and not rising:
+            if k > start + settings.furthest and not rising:
                 break
-            if (
-                k < start
-                and search.best_by_k[k].total < search.best.total - search.settings.hopeless_below
-            ):
+            hopeless = candidates.best.total - settings.hopeless_below
+            bounds_count = search.tolerated is None  # those of tempered data prefer too many
+            if k < start and bounds_count and candidates.best_by_k[k].total < hopeless:
                 break
-            scored = _bridge(search, k, search.settings.draws)
-            rising = step > 0 and _behind(best, scored) > search.settings.parsimony
+            scored = bridges.score(k)
+            rising = step > 0 and _behind(search, best, scored) > settings.parsimony
             best = max(best, scored)
-            if _behind(scored, best) > search.settings.bridge_behind:
+            if _behind(search, scored, best) > settings.bridge_behind:
                 break
             k += step
+    scored_by_k = candidates.evidence_by_k
+    while _add_draws(search, bridges):
+        pass
+    best = scored_by_k[candidates.top_evidence]
     close = [
-        k
-        for k, found in search.evidence_by_k.items()
-        if _behind(found, best) < search.settings.redraw_within
+        k for k, one in scored_by_k.items() if _behind(search, one, best) < settings.bridge_behind
     ]
-    if len(close) > 1:
-        for k in close:
-            _bridge(search, k, 4 * search.settings.draws)
-    if any(search.evidence_by_k[k].error > search.settings.bridge_error_limit for k in close):
-        search.evidence_by_k.clear()
+    if any(scored_by_k[k].error > settings.bridge_error_limit for k in close):
+        scored_by_k.clear()
         score_by_collapsed_bound(search)
 
 
-def _behind(one: Evidence, best: Evidence) -> float:
-    """Nats that an evidence is surely behind the best, at two errors."""
-    return best.value - one.value - 2.0 * float(np.hypot(one.error, best.error))
-
-
-def _bridge(search: Search, k: int, draws: int) -> Evidence:
-    search.check_time()
-    if k == 0:
-        return _score(search, k, draws)  # exact, without a bridge
-    assert search.statistics is not None
-    # The same draws every time: an average, which should not differ from fit to fit.
-    fixed = np.random.default_rng(0)
-    state = search.best_by_k[k].state
-    found = bridged_evidence(
-        state, search.statistics, search.prior, fixed, search.settings.bridge_draws_factor * draws
+def can_bridge(search: Search) -> bool:
+    """Are the data small enough, the rows enough and the factors few enough for bridge sampling?"""
+    settings, best = search.settings, search.candidates.best.state
+    rows = search.source.n + 1  # a flat mean takes one row
+    return (
+        best.slab.capabilities.sampled
+        and (search.statistics is not None or _surrogate_pays(search))
+        and rows >= settings.fewest_bridged_rows
+        and search.source.p <= settings.most_bridged_columns * rows
+        and best.n_factors <= settings.most_bridged
     )
-    search.evidence_by_k[k] = found
-    return found
+
+
+def _surrogate_pays(search: Search) -> bool:
+    """Is there a surrogate to sweep, and are likelihoods of the data themselves quick enough?"""
+    settings, k = search.settings, search.candidates.best.state.n_factors
+    work = search.source.likelihood_work(k) * settings.ratio_draws
+    return work <= settings.draw_cost and search.scored(k).statistics is not None
+
+
+def score_k(search: Search, k: int, *, bridge: bool) -> Evidence | None:
+    """Score one K, unless that is known; None if there is no run of k living factors."""
+    known = search.candidates.evidence_by_k.get(k)
+    if known is not None:
+        return known
+    if k > search.max_factors or not _converged(search, k, grow=True):
+        return None
+    if bridge:
+        return _Bridges(search).score(k, search.settings.most_bridge_draws)
+    return _CollapsedBounds(search).score(k, search.settings.more_draws)
+
+
+def _add_draws(search: Search, bridges: _Bridges) -> bool:
+    """Double the draws of the K that leave the choice open; False if there is nothing to double.
+
+    Among these K they are added where the error is large.
+    """
+    candidates, settings, scored = (
+        search.candidates,
+        search.settings,
+        search.candidates.evidence_by_k,
+    )
+    tied = candidates.tied
+    decisive = {candidates.chosen.state.n_factors, candidates.top_evidence, *tied} if tied else ()
+    # Without factors the evidence is exact.
+    few = [k for k in sorted(decisive) if k and scored[k].n_draws < settings.most_bridge_draws]
+    largest = max((scored[k].error for k in few), default=0.0)
+    for k in few:
+        if scored[k].error >= settings.add_at_error * largest:
+            bridges.score(k, 2 * scored[k].n_draws)
+    return bool(few)
+
+
+def _behind(search: Search, one: Evidence, best: Evidence) -> float:
+    """Nats that an evidence is surely behind the best, at `sure_errors` errors."""
+    error = float(np.hypot(one.error, best.error))
+    return best.value - one.value - search.settings.sure_errors * error
+
+
+class _Bridges:
+    """The bridge of each K, whose draws are kept for when more are needed."""
+
+    def __init__(self, search: Search) -> None:
+        self._search = search
+        self._bridge_by_k: dict[int, Bridge] = {}
+
+    def score(self, k: int, draws: int | None = None) -> Evidence:
+        """Score k, by the first draws or by so many in all."""
+        search, settings = self._search, self._search.settings
+        search.check_time()
+        if k == 0:
+            return _CollapsedBounds(search).score(k, settings.draws)  # exact, without a bridge
+        if k not in self._bridge_by_k:
+            scored = search.scored(k)
+            assert scored.statistics is not None
+            ratios = None
+            if scored.approximate:
+                quick = search.source.incomplete_rows is None
+                most = settings.most_bridge_draws if quick else settings.ratio_draws
+                ratios = LikelihoodRatios(scored.source.log_likelihoods, scored.statistics, most)
+            self._bridge_by_k[k] = Bridge(
+                scored.run.state, scored.statistics, search.prior, _fixed_draws(), ratios
+            )
+        found = self._bridge_by_k[k].with_draws(draws or settings.bridge_draws)
+        search.candidates.evidence_by_k[k] = found
+        return found
+
+
+class _CollapsedBounds:
+    """The collapsed bounds of the best K and of the last, whose draws are kept for the same."""
+
+    def __init__(self, search: Search) -> None:
+        self._search = search
+        self._bound_by_k: dict[int, CollapsedBound] = {}
+
+    def score(self, k: int, most: int) -> Evidence:
+        """Score k by so many draws in all, or fewer where each takes long."""
+        search = self._search
+        scored, draws = search.candidates.evidence_by_k, _draws(search, k, most)
+        known = scored.get(k)
+        if known is not None and known.n_draws >= draws:
+            return known
+        search.check_time()
+        if k not in self._bound_by_k:
+            # A bound takes much memory: of the others none is computed again.
+            self._bound_by_k = {
+                one: kept
+                for one, kept in self._bound_by_k.items()
+                if one == search.candidates.top_evidence
+            }
+            state, source = search.scored(k).run.state, search.scored(k).source
+            self._bound_by_k[k] = CollapsedBound(state, source, search.prior, _fixed_draws())
+        scored[k] = self._bound_by_k[k].with_draws(draws, search.check_time)
+        return scored[k]
+
+
+def _fixed_draws() -> np.random.Generator:
+    """The same draws every time: an evidence is an average, which should not differ from fit to
+    fit.
+    """
+    return np.random.default_rng(0)
 
 
 def _converged(search: Search, k: int, *, grow: bool = False) -> bool:
-    """Make sure that there is a run of k living factors that was not given up.
+    """Make sure that there is a run of k living factors that was not pruned.
 
     If a factor of it has no signal, `grow` makes another start from k − 1.
     """
-    one = search.best_by_k.get(k)
-    if one is None:
-        if k - 1 not in search.best_by_k:
+    candidates = search.candidates
+    run = candidates.best_by_k.get(k)
+    if run is None:
+        if k - 1 not in candidates.best_by_k:
             return False
         search.grow(k)
-    elif one.status is Status.PRUNED:
-        search.try_state(one.state, patient=True)
-    if grow and k in search.best_by_k and not search.is_alive(search.best_by_k[k].state):
+    elif run.status is Status.PRUNED:
+        search.try_state(run.state, patient=True)
+    below = k - 1 in candidates.best_by_k
+    if grow and below and k in candidates.best_by_k and not candidates.has_alive(k):
         search.grow(k)
-    return k in search.best_by_k and search.is_alive(search.best_by_k[k].state)
+    return candidates.has_alive(k)
 
 
 def _open_question(search: Search) -> bool:
     """May the evidence prefer another K than the best bound does?"""
-    return _in_reach(search, search.best.state.n_factors + 1) or _close_below(search)
+    return _in_reach(search, search.candidates.best.state.n_factors + 1) or _close_below(search)
 
 
 def _close_below(search: Search) -> bool:
-    below = search.best_by_k.get(search.best.state.n_factors - 1)
-    return below is not None and below.total > search.best.total - 2 * search.settings.parsimony
+    """Is the bound of one factor less than the best close to it?"""
+    candidates = search.candidates
+    below = candidates.best_by_k.get(candidates.best.state.n_factors - 1)
+    floor = candidates.best.total - 2 * search.settings.parsimony
+    return below is not None and below.total > floor
 
 
 def score_by_collapsed_bound(search: Search) -> None:
@@ -115,21 +227,24 @@ def score_by_collapsed_bound(search: Search) -> None:
     As long as the evidence rises by more than `parsimony` and its error, every K that has a run of
     living factors is in reach.
     """
-    if search.best.state.n_factors > search.settings.heaviest or not _open_question(search):
+    candidates, settings = search.candidates, search.settings
+    if candidates.best.state.n_factors > settings.heaviest or not _open_question(search):
         return
-    k, most = search.best.state.n_factors, 4 * search.settings.draws
+    k, most = candidates.best.state.n_factors, settings.more_draws
+    bounds = _CollapsedBounds(search)
     if _close_below(search):
-        _score(search, k - 1, most)
-    _score(search, k, search.settings.draws)
+        bounds.score(k - 1, most)
+    bounds.score(k, settings.draws)
     misses, rising = 0, False
-    while misses < search.settings.score_misses and _in_reach(search, k + 1, rising=rising):
-        top = max(search.evidence_by_k, key=lambda one: search.evidence_by_k[one].value)
-        best, k = search.evidence_by_k[top], k + 1
-        scored = _score(search, k, search.settings.draws)
+    while misses < settings.score_misses and _in_reach(search, k + 1, rising=rising):
+        top = candidates.top_evidence
+        best, k = candidates.evidence_by_k[top], k + 1
+        scored = bounds.score(k, settings.draws)
         more = _draws(search, k, most) > scored.n_draws
-        if more and abs(scored.value - best.value) < 4 * np.hypot(scored.error, best.error):
-            best, scored = _score(search, top, most), _score(search, k, most)
-        rising = _behind(best, scored) > search.settings.parsimony
+        error = np.hypot(scored.error, best.error)
+        if more and abs(scored.value - best.value) < settings.compare_errors * error:
+            best, scored = bounds.score(top, most), bounds.score(k, most)
+        rising = _behind(search, best, scored) > settings.parsimony
         misses = 0 if scored.value > best.value else misses + 1
 
 
@@ -139,71 +254,62 @@ def _in_reach(search: Search, k: int, *, rising: bool = False) -> bool:
     Hopeless is more than evidence has ever given back for so many factors. If the evidence is
     `rising`, the bound does not matter.
     """
-    if k > min(search.max_factors, search.settings.heaviest):
+    candidates, settings = search.candidates, search.settings
+    if k > min(search.max_factors, settings.heaviest):
         return False
     if rising:
         return _converged(search, k, grow=True)
-    if not signal_left(search, search.best_by_k[k - 1].state, search.settings.near_edge):
+    if not signal_left(search, candidates.best_by_k[k - 1].state, settings.near_edge):
         return False
-    allowance = (k - search.best.state.n_factors) * (30 + 5 * k)
-    if k not in search.curve:
+    further = k - candidates.best.state.n_factors
+    allowance = further * (settings.allowance + settings.allowance_growth * k)
+    if k not in candidates.curve:
         search.grow(k)
-    candidate = search.best_by_k.get(k)
-    if candidate is not None and candidate.status is Status.PRUNED:
-        if candidate.total < search.best.total - 2 * allowance:
+    run = candidates.best_by_k.get(k)
+    if run is not None and run.status is Status.PRUNED:
+        if run.total < candidates.best.total - 2 * allowance:
             return False
-        search.try_state(candidate.state, patient=True)
-        if not search.followed:  # or it would have been tried there
-            search.try_state(search.spectral_state(k), patient=True)
-        candidate = search.best_by_k[k]
-    if candidate is None or candidate.total < search.best.total - allowance:
+        search.try_state(run.state, behind=allowance)
+        if not search.surrogate_searched:  # or it was tried there
+            search.try_state(search.spectral_state(k), behind=allowance)
+        run = candidates.best_by_k[k]
+    if run is None or run.total < candidates.best.total - allowance:
         return False
-    return search.is_alive(candidate.state)
+    return candidates.is_alive(run.state)
 
 
 def evidence_rising(search: Search) -> float | None:
     """Nats that the last factor added to the evidence, if it was rising where the scoring ended.
 
     None if more factors were scored, if the rise is within its error, and if no correlation above
-    the edge of noise is left.
+    the edge of pure noise is left.
     """
-    found = search.evidence_by_k
-    top = max(found, key=lambda k: found[k].value, default=0)
-    if top - 1 not in found or top + 1 in found:
+    candidates = search.candidates
+    scored = candidates.evidence_by_k
+    if not scored:
         return None
-    if not search.lead(top, top - 1) > search.settings.parsimony_errors:
+    top = candidates.top_evidence
+    if top - 1 not in scored or top + 1 in scored:
         return None
-    if not signal_left(search, search.best_by_k[top].state, 1.0):
+    if not candidates.lead(top, top - 1) > search.settings.parsimony_errors:
         return None
-    return found[top].value - found[top - 1].value
+    if not signal_left(search, candidates.best_by_k[top].state, 1.0):
+        return None
+    return scored[top].value - scored[top - 1].value
 
 
 def signal_left(search: Search, state: VariationalState, part: float) -> bool:
     """Is the leading direction that a state leaves over above this part of the edge of noise?"""
     n, p, k = search.source.n, search.source.p, state.n_factors
-    noise, mean = noise_variance(state), state.loadings.mean
-    values, _ = search.source.leading(k + 1, noise, near=mean)
+    values, _ = search.source.leading(k + 1, state.noise_variance, near=state.loadings.mean)
     edge = (1 + np.sqrt((p - k) / n)) ** 2
     return len(values) > k and bool(values[k] > part * n * edge)
 
 
 def _draws(search: Search, k: int, most: int) -> int:
-    if search.followed:  # most of the averaging is done with the surrogate
-        return search.settings.fewest_draws
-    return int(
-        np.clip(
-            search.settings.draw_cost / search.source.likelihood_work(k),
-            search.settings.fewest_draws,
-            most,
-        )
-    )
-
-
-def _score(search: Search, k: int, most: int) -> Evidence:
-    state, draws = search.best_by_k[k].state, _draws(search, k, most)
-    # The same draws every time: an average, which should not differ from fit to fit.
-    fixed = np.random.default_rng(0)
-    search.check_time()
-    found = evidence(state, search.source, search.prior, fixed, draws, search.check_time)
-    search.evidence_by_k[k] = found
-    return found
+    """Draws of a collapsed bound: fewer than `most` where each takes long."""
+    settings = search.settings
+    if search.surrogate_searched:  # most of the averaging is done with the surrogate
+        return settings.fewest_draws
+    affordable = settings.draw_cost / search.source.likelihood_work(k)
+    return int(np.clip(affordable, settings.fewest_draws, most))

@@ -1,9 +1,9 @@
-"""From the engine's last state to a posterior in the user's units."""
+"""From the last state of the variational engine to a posterior in the user's units."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,36 +17,43 @@ from cuspfa._utils.fit_warning import (
     FitWarning,
     InactiveFactors,
     IterationLimit,
-    OutOfTime,
+    ModelErrorNotLearned,
+    TemperedLikelihood,
+    VariationalOutOfTime,
 )
 from cuspfa.data.complete import Prepared
 from cuspfa.data.in_memory import LARGEST_KEPT_DATA
+from cuspfa.inference.variational.error_curve import model_error_curve
+from cuspfa.inference.variational.error_grid import GRID
 from cuspfa.inference.variational.run import Status
-from cuspfa.inference.variational.settings import MOST_FACTORS, Variational, VariationalFit
+from cuspfa.inference.variational.settings import DEFAULT_MAX_FACTORS, Variational, VariationalFit
 from cuspfa.inference.variational.steps import VariationalState
+from cuspfa.inference.variational.tolerance import no_marginal
 from cuspfa.missing.kernels import RowsInMemory
+from cuspfa.model.model_error import ModelError
 from cuspfa.model.prior import CuspPrior
 from cuspfa.posterior.distributions import Means, ScoreDistribution
-from cuspfa.posterior.fit_info import FitInfo, SearchPath
+from cuspfa.posterior.fit_info import FitInfo, ModelErrorPath, SearchPath
 from cuspfa.posterior.provenance import Provenance
 from cuspfa.posterior.variational import VariationalPosterior
 from cuspfa.rotation.gpa import Rotation
 
-EMPTY = 1e-8
+EMPTY_SHARE = 1e-8
 """A factor that explains less than this share of the variance has no loadings."""
 
 
-def posterior_of(
+def variational_posterior(
     fit: VariationalFit,
     prepared: Prepared,
     prior: CuspPrior,
     rotation: Rotation | None,
     provenance: Provenance,
 ) -> VariationalPosterior:
-    """What is kept of a fit; of rows only those with missing values, for this process alone."""
+    """The posterior of a fit. Rows with missing values are kept for draws, not for files."""
     source = prepared.source
     shared: dict[str, Any] = {
         "prior": prior,
+        "model_error": fit.model_error,
         "statistics": source.statistics(),
         "center": prepared.center,
         "scale": prepared.scale,
@@ -68,25 +75,43 @@ def posterior_of(
         **shared,
         weight=weight,
         alternatives=alternatives,
-        fit_info=fit_info_of(fit),
+        fit_info=_variational_fit_info(fit),
         rotation=rotation,
         provenance=provenance,
+        curve_maker=model_error_curve,
     )
 
 
-def warnings_of(
+def variational_warnings(
     fit: VariationalFit,
     prepared: Prepared,
     prior: CuspPrior,
     method: Variational,
     n_factors: int | None,
+    model_error: float | Literal["auto"],
 ) -> tuple[FitWarning, ...]:
-    """What should be known of the number of factors, and of how the fit ended."""
+    """Warnings about the number of factors, the model error, and how the fit ended."""
     number = _number_found(fit, prepared, method)
     if n_factors is not None:
         number = _number_given(fit.best.state, prepared, prior, n_factors)
-    found = number, _ending(fit, method, n_factors)
+    error = _model_error_warning(prepared, model_error)
+    found = number, error, _end_warning(fit, method, n_factors)
     return tuple(one for one in found if one is not None)
+
+
+def _model_error_warning(
+    prepared: Prepared, model_error: float | Literal["auto"]
+) -> FitWarning | None:
+    source = prepared.source
+    if model_error == "auto":
+        reason = no_marginal(source, min(GRID))
+        return None if reason is None else ModelErrorNotLearned(reason, prepared.n, source.p)
+    reason = no_marginal(source, model_error) if model_error > 0 else None
+    if reason is None:
+        return None
+    rows = ModelError.of_size(model_error, source.p).effective_rows(source.n)
+    known = source.statistics() is not None
+    return TemperedLikelihood(float(model_error), reason, rows, source.p, known)
 
 
 def _number_found(
@@ -97,9 +122,11 @@ def _number_found(
     if not fit.limit:
         rising = fit.evidence_rising
         return None if rising is None else EvidenceRising(float(rising))
-    rise = None if fit.out_of_time else _known(fit.rise)  # told with the end of the time
+    rise = (
+        None if fit.out_of_time else _finite_or_none(fit.rise)
+    )  # the warning of the time limit reports it
     given = method.max_factors is not None
-    return FactorLimitReached(fit.limit, MOST_FACTORS, given, rise)
+    return FactorLimitReached(fit.limit, DEFAULT_MAX_FACTORS, given, rise)
 
 
 def _number_given(
@@ -111,26 +138,28 @@ def _number_given(
     source = prepared.source
     loadings = state.loadings.only(active).mean / np.sqrt(source.squares / source.counts)[:, None]
     shares = np.linalg.eigvalsh(loadings.T @ loadings) / source.p
-    empty = int(np.sum(shares < EMPTY))
+    empty = int(np.sum(shares < EMPTY_SHARE))
     return EmptyFactors(n_factors, empty) if empty else None
 
 
-def _ending(fit: VariationalFit, method: Variational, n_factors: int | None) -> FitWarning | None:
+def _end_warning(
+    fit: VariationalFit, method: Variational, n_factors: int | None
+) -> FitWarning | None:
     if fit.out_of_time:
         assert method.max_time is not None
-        rise = None if n_factors is not None else _known(fit.rise)
-        return OutOfTime(float(method.max_time), n_factors is not None, rise)
+        rise = None if n_factors is not None else _finite_or_none(fit.rise)
+        return VariationalOutOfTime(float(method.max_time), n_factors is not None, rise)
     if fit.best.status is Status.MAX_ITER:
         return IterationLimit(int(method.max_iter), float(method.tol))
     return BoundDecreased() if fit.best.status is Status.ELBO_DECREASED else None
 
 
-def _known(rise: float) -> float | None:
+def _finite_or_none(rise: float) -> float | None:
     return float(rise) if math.isfinite(rise) else None
 
 
-def fit_info_of(fit: VariationalFit) -> FitInfo:
-    """How the fit went."""
+def _variational_fit_info(fit: VariationalFit) -> FitInfo:
+    """Bound, convergence and search path."""
     run = fit.best
     status = Status.OUT_OF_TIME if fit.out_of_time else run.status
     status = Status.INTERRUPTED if fit.interrupted else status
@@ -142,6 +171,7 @@ def fit_info_of(fit: VariationalFit) -> FitInfo:
         run.n_iter,
         run.trace,
         SearchPath(fit.entries),
+        ModelErrorPath(fit.errors),
     )
 
 
@@ -171,7 +201,10 @@ def _score_distribution(state: VariationalState, active: BoolArray) -> ScoreDist
 
 
 def _without_negative(inner: Array) -> Array:
-    """Σ_i m_i m_iᵀ of a nearly empty factor is less than what the last iteration changed."""
+    """Σ_i m_i m_iᵀ without negative eigenvalues.
+
+    It is a difference, which for a nearly empty factor is less than the last iteration's change.
+    """
     values, vectors = np.linalg.eigh(inner)
     if not len(values) or values[0] >= 0:
         return inner

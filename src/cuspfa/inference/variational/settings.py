@@ -4,43 +4,55 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, TypeGuard
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from cuspfa._utils.arguments import must_be
+from cuspfa._utils.fit_warning import LongFit
 from cuspfa._utils.sklearn_compat import Interval, StrOptions, check_parameters
 from cuspfa.data.protocols import DataSource
+from cuspfa.inference.variational.candidates import search_entries
+from cuspfa.inference.variational.cost import cost_of_incomplete
+from cuspfa.inference.variational.error_grid import (
+    learn_model_error,
+    searches,
+    starts_of,
+    steps_to,
+)
 from cuspfa.inference.variational.model_selection import (
     evidence_rising,
     score_by_collapsed_bound,
     score_candidates,
     signal_left,
 )
-from cuspfa.inference.variational.progress import Callback, Interrupted, OutOfTime
+from cuspfa.inference.variational.progress import (
+    SearchInterrupted,
+    SearchTimeout,
+    VariationalCallback,
+)
+from cuspfa.inference.variational.random_restarts import random_restarts
 from cuspfa.inference.variational.run import Run
 from cuspfa.inference.variational.search import Search
-from cuspfa.inference.variational.search_settings import SearchSettings
+from cuspfa.inference.variational.search_given_k import search_given_k
+from cuspfa.inference.variational.search_over_k import search_over_k
+from cuspfa.inference.variational.search_settings import DEFAULT_SEARCH, SearchSettings
 from cuspfa.inference.variational.steps import VariationalState
+from cuspfa.inference.variational.tolerance import ToleratedError
 from cuspfa.model.prior import CuspPrior
-from cuspfa.posterior.fit_info import SearchEntry
+from cuspfa.posterior.fit_info import ModelErrorEntry, SearchEntry
 
 CRITERIA: dict[str, Callable[[Search], None] | None] = {
     "evidence": score_candidates,
     "collapsed": score_by_collapsed_bound,
     "bound": None,
 }
-SEARCH = SearchSettings()
-CLEAR = 1.5
-"""Times the edge of noise: correlation left over that is worth a warning."""
-MOST_FACTORS = 100
+DEFAULT_MAX_FACTORS = 100
 """What `max_factors=None` looks for at most; data with more have no small number of factors."""
-ERROR_DRAWS = 1000
-"""Draws of the errors of the evidences, over which weights are averaged."""
-NOTABLE = 1e-3
-"""Weights below this are not kept for draws."""
 
 
 class VariationalFit(NamedTuple):
@@ -61,6 +73,10 @@ class VariationalFit(NamedTuple):
     """Nats that each of the last factors added, where more were not tried; else NaN."""
     evidence_rising: float | None = None
     """Nats that the last factor added to the evidence, if it was rising where the scoring ended."""
+    model_error: float = 0.0
+    """ε of the fit."""
+    errors: Sequence[ModelErrorEntry] = ()
+    """Log posterior by number of factors and ε, where ε was learned."""
 
 
 class Variational(BaseEstimator):  # type: ignore[misc]
@@ -104,15 +120,18 @@ class Variational(BaseEstimator):  # type: ignore[misc]
         treats the sample means as known and counts n, as in the papers. The two bounds are not
         comparable.
     callback : callable or None, default=None
-        Called after each iteration with a `Progress` tuple: n_factors, iteration, lower_bound,
-        best_lower_bound, max_factors, rise (nats that a further factor added lately, while the
-        search goes up), seconds (since it began), seconds_left (to `max_factors` at this pace).
+        Called after each iteration with a `VariationalProgress` tuple: n_factors, iteration,
+        lower_bound, best_lower_bound, max_factors, rise (nats that a further factor added lately,
+        while the search goes up), seconds (since it began), seconds_left (to `max_factors` at this
+        pace).
 
     Examples
     --------
     >>> Variational(init="random", n_init=5)
     Variational(init='random', n_init=5)
     """
+
+    name: ClassVar[Literal["variational"]] = "variational"
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "tol": [Interval(Real, 0, None, closed="neither")],
@@ -137,7 +156,7 @@ class Variational(BaseEstimator):  # type: ignore[misc]
         max_factors: int | None = None,
         max_time: float | None = None,
         mean: str = "flat",
-        callback: Callback | None = None,
+        callback: VariationalCallback | None = None,
     ) -> None:
         self.tol = tol
         self.max_iter = max_iter
@@ -153,12 +172,69 @@ class Variational(BaseEstimator):  # type: ignore[misc]
         """Raise an InputError that names the setting which is out of range, if any is."""
         check_parameters(self)
 
+    def check_n_factors(self, n_factors: int) -> None:
+        """Raise an InputError where a given number of factors exceeds `max_factors`."""
+        if self.max_factors is not None and n_factors > self.max_factors:
+            raise must_be("n_factors", f"at most max_factors={self.max_factors}", n_factors)
+
+    def check_model_error(self, prior: CuspPrior, model_error: float | Literal["auto"]) -> None:
+        """Raise an InputError where settings or prior exclude a model error."""
+        if model_error == 0:
+            return
+        if self.init == "random":
+            raise must_be("model_error", "0 with init='random'", model_error)
+        if prior.spike is not None:
+            raise must_be(
+                "model_error",
+                f"0 with a spike of {prior.spike:g}, as in prior; CuspPrior(spike=None) allows it",
+                model_error,
+            )
+
+    @staticmethod
+    def default_prior() -> CuspPrior:
+        """What `prior=None` means."""
+        return CuspPrior()
+
+    @staticmethod
+    def long_fit(source: DataSource, n_factors: int | None) -> LongFit | None:
+        """The warning that a fit to incomplete data will take long; None if it will not."""
+        rows = source.incomplete_rows
+        if rows is None:
+            return None
+        return cost_of_incomplete(rows.n, len(rows.patterns), source.p, n_factors)
+
     def _limit(self, source: DataSource, prior: CuspPrior) -> int:
         if self.max_factors is not None:
             return min(self.max_factors, source.p)
         if prior.spike is not None:
             return source.p
-        return min(most_identified(source.p, source.n), MOST_FACTORS)
+        return min(most_identified(source.p, source.n), DEFAULT_MAX_FACTORS)
+
+    def new_search(
+        self,
+        source: DataSource,
+        prior: CuspPrior,
+        tolerated: ToleratedError | None = None,
+        *,
+        n_factors: int | None = None,
+        began: float,
+        settings: SearchSettings,
+    ) -> Search:
+        """A search without candidates, with this error of the model; `max_time` is from `began`."""
+        data = source if tolerated is None else tolerated.tempered
+        limit = self._limit(data, prior)
+        return Search(
+            data,
+            prior if tolerated is None else prior.for_counts(float(tolerated.rows)),
+            tol=self.tol,
+            max_iter=self.max_iter,
+            max_factors=limit if n_factors is None else max(limit, n_factors),
+            callback=self.callback,
+            began=began,
+            deadline=math.inf if self.max_time is None else began + self.max_time,
+            settings=settings,
+            tolerated=tolerated,
+        )
 
     def infer(
         self,
@@ -168,63 +244,120 @@ class Variational(BaseEstimator):  # type: ignore[misc]
         n_factors: int | None,
         rng: np.random.Generator,
         n_jobs: int | None = None,
+        model_error: float | Literal["auto"] = 0.0,
     ) -> VariationalFit:
         """Fit to a source; `n_factors` None means that the number is to be found."""
-        limit = self._limit(source, prior)
-        search = Search(
-            source,
-            prior,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            max_factors=limit if n_factors is None else max(limit, n_factors),
-            rng=rng,
-            callback=self.callback,
-            deadline=math.inf if self.max_time is None else time.monotonic() + self.max_time,
-            settings=SEARCH,
-        )
-        interrupted = out_of_time = False
-        try:
+        began = time.monotonic()
+
+        def make(tolerated: ToleratedError | None) -> Search:
+            """An empty search, with this error of the model."""
+            return self.new_search(
+                *(source, prior, tolerated),
+                n_factors=n_factors,
+                began=began,
+                settings=DEFAULT_SEARCH,
+            )
+
+        score = None if prior.spike is not None else CRITERIA[self.criterion]
+
+        def tolerate(size: float) -> Search:
+            return make(ToleratedError(source, size))
+
+        def run(search: Search) -> None:
+            """The whole search."""
             if self.init == "random":
-                search.random_restarts(n_init=self.n_init, n_factors=n_factors, n_jobs=n_jobs)
+                random_restarts(search, rng, n_init=self.n_init, n_factors=n_factors, n_jobs=n_jobs)
             elif n_factors is None:
-                search.over_k(None if prior.spike is not None else CRITERIA[self.criterion])
+                search_over_k(search, score)
             else:
-                search.at_k(n_factors)
-        except OutOfTime:
+                search_given_k(search, n_factors)
+
+        errors: list[ModelErrorEntry] = []
+        interrupted = out_of_time = False
+        size = model_error if _positive(model_error) else 0.0
+        stepwise = size > 0.0 and n_factors is None
+        search = make(None) if size == 0.0 or stepwise else tolerate(size)
+        try:
+            run(search)
+            if model_error == "auto":
+                search, errors = learn_model_error(search, tolerate, n_factors)
+            elif stepwise:
+                for step in searches(starts_of(search), tolerate, steps_to(size), score):
+                    search = step
+                search.polish()
+            search.finish()
+        except SearchTimeout:
             out_of_time = True
-        except (Interrupted, KeyboardInterrupt):
-            if not search.curve:
+            if stepwise and _size_of(search) != size:
+                search = _one_iteration(tolerate(size), search)
+        except (SearchInterrupted, KeyboardInterrupt):
+            if not search.candidates.curve:
                 raise KeyboardInterrupt from None  # nothing to keep yet
             interrupted = True
-        entries, best = _entries(search), search.chosen
+        return self._result(search, n_factors, errors, interrupted, out_of_time)
+
+    def _result(
+        self,
+        search: Search,
+        n_factors: int | None,
+        errors: list[ModelErrorEntry],
+        interrupted: bool,
+        out_of_time: bool,
+    ) -> VariationalFit:
+        source, prior, candidates = search.source, search.prior, search.candidates
+        limit, entries = self._limit(source, prior), search_entries(candidates)
+        best = search.chosen
         alternatives = [
-            (entry.weight, search.best_by_k[entry.n_factors].state)
+            (entry.weight, search.scored(entry.n_factors).run.state)
             for entry in entries
-            if entry.weight > NOTABLE
-            and search.evidence_by_k
+            if entry.weight > search.settings.least_weight
+            and candidates.evidence_by_k
             and entry.n_factors != best.state.n_factors
         ]
         number = int(np.sum(best.state.active > 0.5))
         found = n_factors is None and not interrupted
         identified = most_identified(source.p, source.n)
         free = self.max_factors is None and prior.spike is None
-        at_ledermann_bound = found and free and number == limit == identified < source.p
         at_ledermann_bound = (
-            at_ledermann_bound and not out_of_time and signal_left(search, best.state, CLEAR)
+            found
+            and free
+            and number == limit == identified < source.p
+            and not out_of_time
+            and signal_left(search, best.state, search.settings.clear_edge)
         )
-        set_limit = self.max_factors if not free else MOST_FACTORS if limit < identified else None
+        set_limit = self.max_factors
+        if free and limit < identified:
+            set_limit = DEFAULT_MAX_FACTORS
         reached = found and set_limit is not None and number == set_limit
         return VariationalFit(
-            best,
-            entries,
-            interrupted,
-            alternatives,
-            at_ledermann_bound,
-            out_of_time,
-            set_limit if reached else None,
-            search.climb()[0] if found else math.nan,
-            evidence_rising(search) if found and number < limit else None,
+            best=best,
+            entries=entries,
+            interrupted=interrupted,
+            alternatives=alternatives,
+            at_ledermann_bound=at_ledermann_bound,
+            out_of_time=out_of_time,
+            limit=set_limit if reached else None,
+            rise=candidates.rise_per_factor()[0] if found else math.nan,
+            evidence_rising=evidence_rising(search) if found and number < limit else None,
+            model_error=_size_of(search),
+            errors=errors,
         )
+
+
+def _size_of(search: Search) -> float:
+    """The model error of a search."""
+    return 0.0 if search.tolerated is None else search.tolerated.error.size
+
+
+def _one_iteration(search: Search, last: Search) -> Search:
+    """The search, out of time, with one iteration from where the last one ended."""
+    with suppress(SearchTimeout):
+        search.try_state(search.restated(last.candidates.best.state))
+    return search
+
+
+def _positive(model_error: float | Literal["auto"]) -> TypeGuard[float]:
+    return not isinstance(model_error, str) and model_error > 0
 
 
 def most_identified(p: int, n: float) -> int:
@@ -234,35 +367,3 @@ def most_identified(p: int, n: float) -> int:
     """
     ledermann = math.floor((2 * p + 1 - math.sqrt(8 * p + 1)) / 2)
     return min(max(ledermann, 1 if p > 1 else 0), max(math.ceil(n) - 1, 0))
-
-
-def _entries(search: Search) -> list[SearchEntry]:
-    scored = {k: found.value for k, found in search.evidence_by_k.items()}
-    scores = scored or {k: point.lower_bound for k, point in search.curve.items()}
-    errors = [search.evidence_by_k[k].error if scored else 0.0 for k in scores]
-    weights = dict(zip(scores, _weights(list(scores.values()), errors), strict=True))
-    tied = search.tied
-    return [
-        SearchEntry(
-            n_factors=k,
-            lower_bound=point.lower_bound,
-            evidence=scored.get(k, math.nan),
-            evidence_error=search.evidence_by_k[k].error if k in scored else math.nan,
-            tied=k in tied,
-            weight=weights.get(k, 0.0),
-            n_iter=point.n_iter,
-            status=point.status.value,
-        )
-        for k, point in sorted(search.curve.items())
-    ]
-
-
-def _weights(scores: list[float], errors: list[float]) -> list[float]:
-    """exp(score), normalised, and averaged over normal errors of the scores.
-
-    Without the average the highest of a few noisy scores would seem nearly certain.
-    """
-    z = np.random.default_rng(0).standard_normal((ERROR_DRAWS, len(scores)))
-    values = np.array(scores) + np.array(errors) * z
-    parts = np.exp(values - values.max(axis=1, keepdims=True))
-    return [float(one) for one in np.mean(parts / parts.sum(axis=1, keepdims=True), axis=0)]

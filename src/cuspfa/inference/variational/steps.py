@@ -1,8 +1,8 @@
 """The state of q and the steps that improve it.
 
-K factors are held as matrices; the H − K others, which the data say nothing about, have one
-representative in closed form (`Tail`). The steps of Algorithm 1 are pure functions of the state;
-`iteration` adds to them the scale-rotation step of `expand.py`.
+K explicit factors are held as matrices. The H − K others, of which the data contain no information,
+share one distribution in closed form (`Tail`). The steps of Algorithm 1 are pure functions of the
+state. `run.py` puts them together with the scale-rotation step of `px_step.py`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from cuspfa.model.process import (
 )
 from cuspfa.model.slabs import LOG_2PI, Slab
 
-CERTAIN = 40.0
+CERTAIN_LOG_ODDS = 40.0
 """Log odds beyond which a label is certain to machine precision."""
 
 
@@ -54,7 +54,7 @@ class VariationalState(NamedTuple):
     labels: Labels
     sticks: Sticks
     slab: Slab
-    """The prior's slab, with what it has learned about all columns."""
+    """The prior's slab, with its hyperparameters as updated so far."""
 
     @property
     def n_factors(self) -> int:
@@ -65,6 +65,11 @@ class VariationalState(NamedTuple):
     def active(self) -> Array:
         """(K,) probability that an explicit factor is active."""
         return self.labels.active[: self.n_factors]
+
+    @property
+    def noise_variance(self) -> Array:
+        """(p,) 1/E[1/σ²_j]."""
+        return np.asarray(1.0 / self.noise.precision)
 
     @property
     def expected_active(self) -> float:
@@ -132,7 +137,7 @@ def step_noise(state: VariationalState, source: DataSource, prior: CuspPrior) ->
 def step_overrelaxed_noise(
     state: VariationalState, source: DataSource, prior: CuspPrior
 ) -> VariationalState:
-    """Step 2 and half as far again, at most by a factor e^½: noise and loadings settle sooner.
+    """Step 2 and half as far again, at most by a factor e^½: noise and loadings converge sooner.
 
     As a function of log B_j the bound is A(u − e^u), u = log(B*_j/B_j): to overshoot the best
     point by half of the way, or by ½, leaves it higher than it was.
@@ -170,27 +175,30 @@ def step_sticks(state: VariationalState, source: DataSource, prior: CuspPrior) -
 
 
 def step_slab(state: VariationalState, source: DataSource, prior: CuspPrior) -> VariationalState:
-    """What a slab learns about all columns together."""
+    """Update of the slab's hyperparameters, which all columns share."""
     return state._replace(
         slab=state.slab.update_hyperparameters(state.loadings.column_squared_norm, source.p)
     )
 
 
 STEPS = (step_loadings, step_noise, step_scores, step_labels, step_sticks)
+"""Algorithm 1 as published, which tests compare with a literal one; `run.py` has a faster order."""
 
 
-def step_doubtful_labels(
+def step_uncertain_labels(
     state: VariationalState, source: DataSource, prior: CuspPrior
 ) -> VariationalState:
-    """Steps 4 and 5 where a label is in doubt; else they wait for `step_settle`.
+    """Steps 4 and 5 where a label is uncertain; otherwise they wait for `step_converge_labels`.
 
-    Labels that are certain do not move and loadings do not feel the sticks, so that most iterations
-    can do without both.
+    Labels that are certain do not change, and the update of the loadings does not depend on the
+    sticks, so most iterations need neither step.
     """
     if prior.spike is None:
         return state
     odds = slab_log_odds(state, prior)
-    certain = np.min(np.abs(odds)) > CERTAIN and np.array_equal(odds > 0, state.labels.active > 0.5)
+    certain = np.min(np.abs(odds)) > CERTAIN_LOG_ODDS and np.array_equal(
+        odds > 0, state.labels.active > 0.5
+    )
     if certain and state.labels.stick_counts[0] > 0:  # a start's labels have no counts yet
         return state
     return step_sticks(step_labels(state, source, prior), source, prior)
@@ -199,7 +207,7 @@ def step_doubtful_labels(
 def step_converge_labels(
     state: VariationalState, source: DataSource, prior: CuspPrior
 ) -> VariationalState:
-    """Steps 4 and 5 repeated to their own fixed point."""
+    """Steps 4 and 5 repeated until they converge, with the other blocks fixed."""
     if prior.spike is None:
         return state
     process = prior.process()

@@ -2,9 +2,8 @@
 
 All that the engines assume about the noise is here: q(σ²) and its update, the residual sums of
 squares, the terms of the bound, conditional draws, the marginal likelihood with the scores
-integrated out, and loadings to start from. The distribution of new rows is
-`cuspfa.posterior.predictive`; rows with missing values have their marginal likelihood in
-`cuspfa.missing.likelihood`.
+integrated out, loadings to start from, and the distribution of new rows. Rows with missing values
+have their marginal likelihood in `cuspfa.missing.likelihood`.
 
 Draws of many chains are arrays (p, B, K), as in `cuspfa.inference.kernels`.
 """
@@ -12,12 +11,13 @@ Draws of many chains are arrays (p, B, K), as in `cuspfa.inference.kernels`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.special import digamma, gammaln
 
-from cuspfa._typing import Array
+from cuspfa._typing import Array, Indices
 from cuspfa.model.prior import CuspPrior
 from cuspfa.model.slabs import LOG_2PI
 
@@ -101,28 +101,20 @@ def noise_bound(noise: Noise, prior: CuspPrior) -> float:
     return float(np.sum(terms))
 
 
-def log_noise_ratio(variance: Array, noise: Noise, prior: CuspPrior) -> float:
-    """Difference log p(σ²) − log q(σ²) of one draw (p,)."""
-    a, b = prior.noise_shape, prior.noise_rate
-    constant = prior.log_noise_constant - noise.shape * np.log(noise.rate) + gammaln(noise.shape)
-    terms = constant + (noise.shape - a) * np.log(variance) + (noise.rate - b) / variance
-    return float(np.sum(terms))
-
-
 def log_noise_prior(variance: Array, prior: CuspPrior) -> Array:
     """The log density p(σ²) of draws (p, B), (B,)."""
-    kernel = _log_inverse_gamma_kernel(variance, prior.noise_shape, prior.noise_rate)
-    return np.asarray(kernel + len(variance) * prior.log_noise_constant)
+    power = _log_inverse_gamma_power(variance, prior.noise_shape, prior.noise_rate)
+    return np.asarray(power + len(variance) * prior.log_noise_constant)
 
 
 def log_noise_density(variance: Array, noise: Noise) -> Array:
     """The log density q(σ²) of draws (p, B), (B,)."""
     a, b = noise
-    kernel = _log_inverse_gamma_kernel(variance, a[:, None], b[:, None])
-    return np.asarray(kernel + np.sum(a * np.log(b) - gammaln(a)))
+    power = _log_inverse_gamma_power(variance, a[:, None], b[:, None])
+    return np.asarray(power + np.sum(a * np.log(b) - gammaln(a)))
 
 
-def _log_inverse_gamma_kernel(variance: Array, shape: Array | float, rate: Array | float) -> Array:
+def _log_inverse_gamma_power(variance: Array, shape: Array | float, rate: Array | float) -> Array:
     """Σ_j log of InvGa(shape, rate) without its constant."""
     return np.asarray(np.sum(-(shape + 1) * np.log(variance) - rate / variance, axis=0))
 
@@ -198,3 +190,92 @@ def spectral_loadings(eigenvalues: Array, vectors: Array, noise_variance: Array,
     """
     signal = np.maximum(eigenvalues / n - 1.0, 1e-3)
     return np.asarray(np.sqrt(noise_variance)[:, None] * vectors * np.sqrt(signal))
+
+
+# --- new rows ---
+
+
+class MarginalGaussian:
+    """The distribution of a row with its scores integrated out, and of its scores given the row.
+
+    y ~ N(m, CᵀC + Ψ), with C the components (K, p) and Ψ = diag(noise variances). Correlated
+    factors Tᵀη go through the uncorrelated η: with the components TC the distribution of a row is
+    the same, and scores and their covariance are rotated by T at the end.
+
+    Everything goes through the K×K matrix A = I + CΨ^{-1}Cᵀ (Woodbury); a p×p matrix is made only
+    where one is asked for.
+    """
+
+    def __init__(
+        self, mean: Array, components: Array, noise_variance: Array, rotation: Array | None = None
+    ) -> None:
+        self.mean, self.noise_variance = mean, noise_variance
+        self.components = components if rotation is None else rotation @ components
+        self.rotation = rotation
+        self.score_offset: Array | float = 0.0
+        """What is added to the covariance of the factors given y."""
+
+    @cached_property
+    def _root(self) -> Array:
+        """R = L^{-1} with LLᵀ = A."""
+        c = self.components
+        return np.linalg.inv(np.linalg.cholesky(np.eye(len(c)) + (c / self.noise_variance) @ c.T))
+
+    @cached_property
+    def score_covariance(self) -> Array:
+        """TᵀA^{-1}T, the covariance of the factors given y, the same for all rows."""
+        root = self._root if self.rotation is None else self._root @ self.rotation
+        return np.asarray(root.T @ root + self.score_offset)
+
+    @cached_property
+    def _weights(self) -> Array:
+        """W (p, K) with E[η | y] = (y − m)W."""
+        inner = self._root.T @ self._root
+        return np.asarray((self.components / self.noise_variance).T @ inner)
+
+    @cached_property
+    def score_weights(self) -> Array:
+        """(p, K) W with E[Tᵀη | y] = (y − m)W."""
+        return self._weights if self.rotation is None else np.asarray(self._weights @ self.rotation)
+
+    def scores(self, rows: Array) -> Array:
+        """E[Tᵀη | y] of each row, (n, K)."""
+        return np.asarray((rows - self.mean) @ self.score_weights)
+
+    def log_density(self, rows: Array) -> Array:
+        """The log of N(y; m, CᵀC + Ψ) of each row, (n,)."""
+        log_det = float(np.sum(np.log(self.noise_variance)))
+        log_det -= 2.0 * float(np.sum(np.log(np.diag(self._root))))
+        return np.asarray(-0.5 * (len(self.mean) * LOG_2PI + log_det + self._squares(rows)))
+
+    def _squares(self, rows: Array) -> Array:
+        """(y − m)ᵀΩ^{-1}(y − m) = ‖Ψ^{-1/2}(y − m − Cᵀη)‖² + ‖η‖²: no large terms subtracted.
+
+        Infinite, for a density of zero, where a value is too large to be squared.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            residual = rows - self.mean
+            scores = residual @ self._weights
+            residual -= scores @ self.components
+            squares = residual**2 @ (1.0 / self.noise_variance) + np.sum(scores**2, axis=1)
+        return np.where(np.isnan(squares), np.inf, squares)
+
+    def covariance(self, columns: Indices | None = None) -> Array:
+        """Ω, or its block for some columns."""
+        part = slice(None) if columns is None else columns
+        omega: Array = self.components[:, part].T @ self.components[:, part]
+        omega[np.diag_indices_from(omega)] += self.noise_variance[part]
+        return omega
+
+    def precision(self) -> Array:
+        """Ω^{-1} = Ψ^{-1} − Ψ^{-1}CᵀA^{-1}CΨ^{-1}."""
+        scaled = self._root @ (self.components / self.noise_variance)
+        result: Array = -scaled.T @ scaled
+        result[np.diag_indices_from(result)] += 1.0 / self.noise_variance
+        return result
+
+    def sample(self, size: int, rng: np.random.Generator) -> Array:
+        """New rows, (size, p)."""
+        scores = rng.standard_normal((size, len(self.components)))
+        noise = rng.standard_normal((size, len(self.mean))) * np.sqrt(self.noise_variance)
+        return np.asarray(self.mean + scores @ self.components + noise)

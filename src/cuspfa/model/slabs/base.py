@@ -1,4 +1,4 @@
-"""The protocol of slabs: what the engines ask, with an answer for most questions.
+"""The protocol of slabs: what the engines need of a slab, with defaults for most of it.
 
 A slab depends on a column λ_·h of p loadings only through its expected squared norm
 E_h = E‖λ_·h‖² under q. With its own unknown variance optimised out (q(θ_h), or a plug-in θ_h, at
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import fields
+from functools import cache
 from typing import Any, ClassVar, NamedTuple, Self, get_type_hints
 
 import numpy as np
@@ -25,6 +26,9 @@ Hyperparameters = tuple[Array, ...]
 
 PX_STEPS, PX_TOLERANCE = 200, 1e-10
 """Most steps of the default `px_scale`, and the relative change at which they end."""
+
+ANGLE_NODES = 24
+"""Of the mean over the rotations of two columns."""
 
 LOG_STEP = 1e-4
 """Difference of log E_h in the numerical derivative of a precision."""
@@ -45,6 +49,18 @@ class SlabCapabilities(NamedTuple):
     """The density of Λ depends on ΛΛᵀ alone."""
 
 
+class SlabKernel(NamedTuple):
+    """A slab as the compiled kernels know it."""
+
+    kind: int
+    """0: normal with variance `a`; 1: inverse gamma variances with shape `a` and rate `b`; 2: a
+    plug-in variance for each column."""
+    a: float = 0.0
+    b: float = 0.0
+    pooled: bool = False
+    """Are shape and rate updated?"""
+
+
 class Slab(ABC):
     """The distribution of the loadings of an active factor; a frozen dataclass.
 
@@ -55,6 +71,8 @@ class Slab(ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        if "kernel_form" not in vars(cls):  # a subclass may have formulas of its own
+            setattr(cls, "kernel_form", Slab.kernel_form)  # noqa: B010, a method for mypy
         if "<locals>" not in cls.__qualname__:  # another process could not import it
             SLABS[cls.__name__] = cls
 
@@ -98,7 +116,7 @@ class Slab(ABC):
         return 0.0
 
     def update_hyperparameters(self, squared_norm: Array, p: int) -> Self:
-        """The slab with better hyperparameters; itself where these are given."""
+        """The slab with better hyperparameters; unchanged where these are given."""
         return self
 
     def with_fixed_hyperparameters(self) -> Self:
@@ -128,6 +146,25 @@ class Slab(ABC):
         By default the mean variance of the data is shared equally by factors and noise.
         """
         return np.full(k, mean_variance / (k + 1))
+
+    def kernel_form(self) -> SlabKernel | None:
+        """The slab for the compiled kernels; None if these do not know it, and NumPy code runs."""
+        return None
+
+    def with_kernel_values(self, a: float, b: float) -> Self:
+        """The slab with what a kernel made of the numbers of `kernel_form`."""
+        return self
+
+    def log_pair_average(self, one: Array, two: Array, p: int) -> Array:
+        """Log of the mean density of two columns over their rotations, relative to the density of
+        the columns as they are, orthogonal with squared norms `one` and `two`; of their shape.
+        """
+        part, weights = _pair_rotations()
+        one, two = one[..., None], two[..., None]
+        change = self.log_density(one * part + two * (1 - part), p)
+        change = change + self.log_density(one * (1 - part) + two * part, p)
+        change = change - self.log_density(one, p) - self.log_density(two, p)
+        return np.asarray(np.log(np.exp(change) @ weights))
 
     # --- checks ---
 
@@ -189,6 +226,17 @@ class Slab(ABC):
     def automatic_spike(self, n: float, p: int) -> float:
         """The variance of the spike that `spike=None` stands for in Gibbs sampling."""
         raise must_be("spike", f"a number with {type(self).__name__} and method='gibbs'", None)
+
+
+@cache
+def _pair_rotations() -> tuple[Array, Array]:
+    """Squared cosines of angles in (0, π/4), and the weights of an average over them.
+
+    The nodes are dense at zero, where the average is made if the squared norms are very different.
+    """
+    nodes, weights = np.polynomial.legendre.leggauss(ANGLE_NODES)
+    x = (1.0 + nodes) / 2
+    return np.cos(x**3 * np.pi / 4) ** 2, 1.5 * x**2 * weights
 
 
 def fixed_px_scale(eigenvalues: Array, n: float, p: int, precision: Array | float) -> Array:

@@ -8,8 +8,8 @@ import numpy as np
 from scipy.optimize import brentq
 
 from cuspfa._typing import Array
-from cuspfa._utils.arguments import must_be
-from cuspfa.model.slabs.base import LOG_2PI, Slab, fixed_px_scale
+from cuspfa._utils.arguments import must_be, true_or_false
+from cuspfa.model.slabs.base import LOG_2PI, Slab, SlabCapabilities, SlabKernel, fixed_px_scale
 
 SMALLEST_VARIANCE = 1e-12
 """A plug-in variance of a vanishing factor goes no lower, where it would lose its digits."""
@@ -38,16 +38,21 @@ class EmpiricalBayesSlab(Slab):
     shared: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.shared, (bool, np.bool_)):
-            raise must_be("slab shared", "True or False", self.shared)
+        true_or_false("slab shared", self.shared)
+
+    @property
+    def capabilities(self) -> SlabCapabilities:  # type: ignore[override]
+        """With one variance for all factors the density depends on tr ΛΛᵀ alone."""
+        return SlabCapabilities(rotation_invariant=self.shared)
 
     def variance(self, squared_norm: Array, p: int) -> Array:
         """The best θ_h ≥ `SMALLEST_VARIANCE`: E_h/p, or the mean of these over the columns."""
         if self.shared:
-            return np.full(
-                len(squared_norm),
-                max(np.mean(squared_norm) / p, SMALLEST_VARIANCE) if len(squared_norm) else 1.0,
-            )
+            if not squared_norm.shape[-1]:
+                return np.ones_like(squared_norm)
+            mean = np.mean(squared_norm, axis=-1, keepdims=True)
+            shared = np.broadcast_to(mean / p, squared_norm.shape)
+            return np.asarray(np.maximum(shared, SMALLEST_VARIANCE))
         return np.maximum(squared_norm / p, SMALLEST_VARIANCE)
 
     def log_density(self, squared_norm: Array, p: int) -> Array:
@@ -76,6 +81,10 @@ class EmpiricalBayesSlab(Slab):
     def scale_freedom(self, squared_norm: Array, n: float, p: int) -> Array:
         """n: the variance follows the scale."""
         return np.full(len(squared_norm), n)
+
+    def kernel_form(self) -> SlabKernel | None:
+        """Kind 2; none with one variance for all factors."""
+        return None if self.shared else SlabKernel(2)
 
     def check_spike(self, spike: float) -> None:
         """The variances depend on all columns, so that only a spike at zero is possible."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from cuspfa._typing import Array
 from cuspfa._utils.arguments import must_be, store_positive
-from cuspfa.model.slabs.base import LOG_2PI, Slab, SlabCapabilities, fixed_px_scale
+from cuspfa.model.slabs.base import LOG_2PI, Slab, SlabCapabilities, SlabKernel, fixed_px_scale
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,10 @@ class GaussianSlab(Slab):
     def scale_freedom(self, squared_norm: Array, n: float, p: int) -> Array:
         """In closed form, n − p + 2E/θ_0."""
         return np.asarray(n - p + 2 * squared_norm / self.variance)
+
+    def kernel_form(self) -> SlabKernel:
+        """Kind 0."""
+        return SlabKernel(0, self.variance)
 
     def start_variances(self, k: int, mean_variance: float, rng: np.random.Generator) -> Array:
         """θ_0."""

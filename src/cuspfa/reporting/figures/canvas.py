@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cuspfa._utils.arguments import must_be
-from cuspfa.reporting.labels import short, short_names
+from cuspfa.reporting.labels import described_names, short_names, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,7 +24,7 @@ ManyAxes = NDArray[np.object_]
 BLUE, ORANGE, GREY, DARK, FAINT = "#0072b2", "#d55e00", "#7a7a7a", "#222222", "#dddddd"
 """Two colours of Okabe & Ito, which differ for every kind of colour vision, and greys. The style
 sheet of the report replaces them by those of its theme."""
-CHAINS = (BLUE, ORANGE, "#009e73", "#cc79a7")
+CHAIN_COLOURS = (BLUE, ORANGE, "#009e73", "#cc79a7")
 """Colours of chains, in turn."""
 DIVERGING = (
     *("#b54e00", "#c97039", "#db9268", "#eab597", "#f5d7c8", "#fbfbfb"),
@@ -32,11 +32,11 @@ DIVERGING = (
 )
 """Orange, white, blue. Each side is a straight line in CIELAB, so that equal steps look equal, and
 values of equal size have the same lightness on both sides. Sizes can be read without colours."""
-LONGEST = 24
-"""Characters of a name that is not shortened."""
+LONGEST_NAME, LONGEST_LABEL = 24, 44
+"""Characters of a name, and of a name with its wording, that is not shortened."""
 N_COLOURS = 81
 """Odd, so that zero has a colour of its own."""
-SMALLEST, LARGEST = 6.0, 0.9
+SMALLEST_FONT, LARGEST_FONT = 6.0, 0.9
 """Smallest size of names in points, below which only some are shown, and the largest size as a
 multiple of the figure's font size."""
 
@@ -52,7 +52,7 @@ def panels(ax: Any, number: int, size: tuple[float, float], **grid: Any) -> list
             "Install it with pip install 'cuspfa[cli]'."
         ) from error
     if ax is None:
-        # Not by pyplot, which would keep the figure alive until it is told to close it.
+        # Not by pyplot, which would keep the figure until it is closed.
         figure = Figure(figsize=size, layout="constrained")
         return list(figure.subplots(1, number, squeeze=False, **grid)[0])
     given = list(np.ravel(np.asarray(ax, dtype=object)))
@@ -90,8 +90,8 @@ def grid(ax: Axes, axis: Literal["x", "y"]) -> None:
     ax.set_axisbelow(True)
 
 
-def describe(artist: Any, words: Sequence[str]) -> None:
-    """Give each mark of an artist the words that the report shows when one points at it."""
+def set_tooltips(artist: Any, words: Sequence[str]) -> None:
+    """Give each mark of an artist the text that the report shows when it is pointed at."""
     artist.described = list(words)
 
 
@@ -102,8 +102,10 @@ def say(ax: Axes, words: str) -> None:
 
 
 def shown_names(posterior: Posterior) -> list[str]:
-    """Short names of the columns, all different."""
-    return short_names(posterior.column_names, LONGEST)
+    """Short names of the columns, all different, with their wording if there is any."""
+    labels = posterior.column_labels
+    names = described_names(posterior.column_names, labels)
+    return short_names(names, LONGEST_LABEL if any(labels) else LONGEST_NAME)
 
 
 def room_for(names: Sequence[str]) -> float:
@@ -125,12 +127,22 @@ def label_rows(ax: Axes, names: Sequence[str], *, square: bool = False) -> int:
     length = min(box.width, box.height) if square else box.height
     step, size = _room(length / ax.figure.dpi, len(names))
     at = list(range(0, len(names), step))
-    # Names are text: a dollar sign in one is not the beginning of a formula.
+    # A dollar sign in a name does not begin a formula.
     look: dict[str, Any] = {"fontsize": size, "color": DARK, "parse_math": False}
     ax.set_yticks(at, [names[j] for j in at], **look)
     if square:
-        ax.set_xticks(at, [short(names[j], LONGEST // 2) for j in at], rotation=90, **look)
+        ax.set_xticks(at, [shortened(names[j], LONGEST_NAME // 2) for j in at], rotation=90, **look)
     return step
+
+
+def label_factors(ax: Axes, posterior: Posterior) -> None:
+    """Name or number the columns 0, 1, ..., one for each factor."""
+    heads = posterior.presentation.heads(posterior.n_active, "{}")
+    if not posterior.presentation.factor_names:
+        ax.set_xticks(range(len(heads)), heads)
+        return
+    names = [shortened(one, LONGEST_NAME) for one in heads]
+    ax.set_xticks(range(len(heads)), names, rotation=45, ha="right", parse_math=False)
 
 
 def count_ticks(axis: Axis, last: int) -> None:
@@ -145,14 +157,14 @@ def _room(length: float, number: int) -> tuple[int, float]:
     """The step at which so many lines fit into so many inches, and their font size."""
     from matplotlib import rcParams
 
-    largest = LARGEST * rcParams["font.size"]
+    largest = LARGEST_FONT * rcParams["font.size"]
     points = 72 * length / 1.25  # with a quarter of a line between lines
-    step = max(1, math.ceil(number * SMALLEST / points))
-    return step, min(largest, max(SMALLEST, points * step / max(number, 1)))
+    step = max(1, math.ceil(number * SMALLEST_FONT / points))
+    return step, min(largest, max(SMALLEST_FONT, points * step / max(number, 1)))
 
 
 def ordinal(number: int) -> str:
-    """'2nd', '3rd', '4th': "every ... one".
+    """An ordinal number, such as '2nd' or '3rd'.
 
     Examples
     --------

@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cuspfa._typing import Array, BoolArray
+from cuspfa._utils.wording import counted, minus
 from cuspfa.posterior.draws import Interval
 from cuspfa.posterior.fit_info import FitInfo, SearchEntry
 from cuspfa.reporting.figures.canvas import (
     BLUE,
-    CHAINS,
+    CHAIN_COLOURS,
     DARK,
     GREY,
     ORANGE,
     count_ticks,
-    describe,
     grid,
     say,
+    set_tooltips,
 )
-from cuspfa.reporting.labels import minus
-from cuspfa.reporting.summary import MIN_SHARE
+from cuspfa.reporting.headline import LargeShare
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,7 +56,7 @@ def _curves(ax: Axes, entries: list[SearchEntry], chosen: int) -> None:
     ax.set_ylim(3 * min(ax.dataLim.y0, -1.0), 0.6)
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: minus(f"{value:,.0f}")))
     ax.set_ylabel("nats below the best")
-    # Below, for there is no corner that curves of every shape leave free.
+    # Below the axes, as curves may pass through any corner.
     ax.legend(
         loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, fontsize="small", frameon=False
     )
@@ -76,7 +76,10 @@ def _curve(
         numbers[known], below, s=32, marker=marker, c=list(face), edgecolors=colour, zorder=3
     )
     pairs = zip(numbers[known], below, strict=True)
-    describe(points, [f"{k} factors: {minus(f'{nats:.1f}')} nats, {label}" for k, nats in pairs])
+    set_tooltips(
+        points,
+        [f"{counted(k, 'factor')}: {minus(f'{nats:.1f}')} nats, {label}" for k, nats in pairs],
+    )
     ax.plot([], [], f"{marker}-", color=colour, label=label)
 
 
@@ -85,26 +88,26 @@ def _probabilities(ax: Axes, entries: list[SearchEntry], chosen: int) -> None:
         number, percent = entry.n_factors, 100 * entry.weight
         colour = ORANGE if number == chosen else BLUE
         (bar,) = ax.bar(number, percent, width=0.6, color=colour)
-        describe(bar, [f"{number} factors: {percent:.1f} %"])
+        set_tooltips(bar, [f"{counted(number, 'factor')}: {percent:.1f} %"])
     ax.set_ylabel("posterior probability (%)")
 
 
-def draw_shares(ax: Axes, middle: Array, ends: Interval) -> None:
-    """Shares of the variance by factor, with intervals; grey below `MIN_SHARE`."""
+def draw_shares(ax: Axes, middle: Array, ends: Interval, large: LargeShare) -> None:
+    """Shares of the variance by factor, with intervals; grey where a factor is not large."""
     grid(ax, "y")
     at = np.arange(1, len(middle) + 1)
-    colour = list(np.where(middle > MIN_SHARE, BLUE, GREY))
+    colour = list(np.where(middle > large.value, BLUE, GREY))
     ax.vlines(at, 100 * ends.lower, 100 * ends.upper, colors=colour, lw=1.6)
     points = ax.scatter(at, 100 * middle, s=28, c=colour, zorder=3)
     rows = zip(at, middle, ends.lower, ends.upper, strict=True)
-    describe(
+    set_tooltips(
         points,
         [f"Factor {h}: {100 * m:.1f} % ({100 * a:.1f} – {100 * b:.1f} %)" for h, m, a, b in rows],
     )
-    ax.axhline(100 * MIN_SHARE, color=DARK, lw=0.9, ls=":")
+    ax.axhline(100 * large.value, color=DARK, lw=0.9, ls=":")
     ax.annotate(
-        f"{100 * MIN_SHARE:.0f} %",
-        (1, 100 * MIN_SHARE),
+        large.short,
+        (1, 100 * large.value),
         xycoords=("axes fraction", "data"),
         xytext=(-3, 2),
         textcoords="offset points",
@@ -122,9 +125,9 @@ def draw_chains(ax: Axes, chains: Array) -> None:
     grid(ax, "y")
     at = np.arange(1, chains.shape[1] + 1)
     for number, values in enumerate(chains):
-        (line,) = ax.plot(at, values, lw=0.7, color=CHAINS[number % len(CHAINS)])
+        (line,) = ax.plot(at, values, lw=0.7, color=CHAIN_COLOURS[number % len(CHAIN_COLOURS)])
         line.set_label(f"chain {number + 1}")
-        describe(line, [f"chain {number + 1}"])
+        set_tooltips(line, [f"chain {number + 1}"])
     ax.set(xlabel="draw", ylabel="log-likelihood, scores integrated out")
     ax.ticklabel_format(axis="y", useOffset=False)
     count_ticks(ax.xaxis, chains.shape[1])
@@ -141,7 +144,7 @@ def draw_bound(ax: Axes, fit_info: FitInfo, *, log: bool = True) -> None:
     last = minus(f"{fit_info.lower_bound:,.2f}")
     values = trace[-1] - trace[:-1] if log and len(trace) else trace
     iterations = np.arange(1, len(values) + 1)
-    # A bound that no longer rises differs from its last value by rounding error of any sign.
+    # After convergence, differences are rounding errors of either sign.
     kept = values > 0 if log else np.isfinite(values)
     if not kept.any():
         say(ax, f"bound {last}\nfrom the first iteration on")

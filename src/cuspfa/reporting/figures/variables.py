@@ -13,22 +13,22 @@ from cuspfa.reporting.figures.canvas import (
     DARK,
     GREY,
     colours,
-    describe,
     grid,
     label_rows,
+    set_tooltips,
 )
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST = 40
+FIGURE_ROWS = 40
 """Rows of a figure."""
-WIDEST = 1000
+LARGEST_DRAWN_MATRIX = 1000
 """Variables up to which a matrix of all pairs is drawn whole."""
 
 
 def draw_dots(ax: Axes, values: Array, ends: Interval, size: float = 22) -> Any:
-    """One row for each value, from above; hollow and grey where the interval holds zero."""
+    """One row for each value, from above; hollow and grey where the interval contains zero."""
     grid(ax, "x")
     at = np.arange(len(values))
     clear: BoolArray = (ends.lower > 0) | (ends.upper < 0)
@@ -46,7 +46,7 @@ def draw_communality(
     ends: Interval,
     *,
     prob: float = 0.95,
-    most: int = MOST,
+    most: int = FIGURE_ROWS,
 ) -> None:
     """Communalities with intervals; of more than `most` variables the highest and the lowest."""
     p, half = len(middle), most // 2
@@ -58,7 +58,7 @@ def draw_communality(
     lower, upper = ends.lower[order], ends.upper[order]
     points = draw_dots(ax, middle[order], Interval(lower, upper))
     rows = zip(order, middle[order], lower, upper, strict=True)
-    describe(points, [f"{names[j]}: {m:.2f} ({a:.2f} – {b:.2f})" for j, m, a, b in rows])
+    set_tooltips(points, [f"{names[j]}: {m:.2f} ({a:.2f} – {b:.2f})" for j, m, a, b in rows])
     label_rows(ax, [names[j] for j in order])
     ax.set_xlim(-0.02, 1.02)
     ax.set_xlabel(f"communality, median and {100 * prob:g} % interval")

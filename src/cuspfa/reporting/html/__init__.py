@@ -1,4 +1,4 @@
-"""One page on a fit that can be sent to anybody: `posterior.report(path)`."""
+"""The HTML report on a fit, one self-contained file: `posterior.report(path)`."""
 
 from __future__ import annotations
 
@@ -37,5 +37,5 @@ def write_report(
 
     text = render(gather(posterior, draws, scores), title)
     with replacing(target) as temporary:
-        # A name with half a character in it is shown with a question mark.
+        # Characters that UTF-8 does not have, such as lone surrogates, become question marks.
         temporary.write_bytes(text.encode("utf-8", "replace"))

@@ -1,4 +1,4 @@
-"""The content of a report, as plain values, before anything is drawn."""
+"""The content of a report as plain values."""
 
 from __future__ import annotations
 
@@ -13,29 +13,31 @@ from cuspfa.posterior.draws import Draws, Interval, check_draws
 from cuspfa.posterior.fit_info import FitInfo
 from cuspfa.posterior.provenance import Provenance
 from cuspfa.reporting.figures.values import fitted_correlation, grouped_order
-from cuspfa.reporting.summary import MIN_SHARE, Summary, summarise, summary_draws
+from cuspfa.reporting.headline import MORE_TOLERABLE, TOLERABLE
+from cuspfa.reporting.labels import axes_name
+from cuspfa.reporting.summary import FactorLine, Summary, summarise, summary_draws
 from cuspfa.rotation.aligned import AlignedDraws, Item, LoadingTable
 from cuspfa.rotation.gpa import Rotation, as_rotation
 
 if TYPE_CHECKING:
     from cuspfa.posterior.base import Posterior
 
-OTHERS = ("varimax", "oblimin")
+OTHER_AXES = ("varimax", "oblimin")
 """Axes that the report can be switched to, besides the fit's own and principal axes."""
-QUICK, OTHER_QUICK = 1e6, 3e5
+OWN_AXES_LOADINGS, OTHER_AXES_LOADINGS = 1e6, 3e5
 """Loadings of all draws up to which each draw is rotated by the criterion itself: on the fit's own
 axes, and on others."""
-OTHER_DRAWS = 300
+OTHER_AXES_DRAWS = 300
 """Draws behind intervals on axes that are not the fit's own."""
-ITEMS = 4
+FACTOR_ITEMS = 4
 """Variables that a factor is described by."""
-ALIKE, MOST_PATTERNS = 5, 12
+PATTERN_ROWS, SHOWN_PATTERNS = 5, 12
 """Rows that a pattern of missing values needs to be shown, and patterns that are shown."""
-WIDEST = 2000
+REPORT_VARIABLES = 2000
 """Variables in the report: of more, those that load most."""
 
 
-class Axes(NamedTuple):
+class LoadingsOnAxes(NamedTuple):
     """Loadings on one set of axes."""
 
     key: str
@@ -50,28 +52,20 @@ class Axes(NamedTuple):
     quality: float
     """Congruence of draws with the mean solution; see `AlignedDraws.quality`."""
     given: bool
-    """Are the intervals given the axes, or do they hold the uncertainty of these too?"""
+    """Are the intervals conditional on the axes? If not, they include their uncertainty."""
     order: Indices
     """Variables by the factor they load on most."""
-
-
-class FactorRow(NamedTuple):
-    """One factor on the fit's own axes."""
-
-    share: float
-    lower: float
-    upper: float
-    determinacy: float
-    items: list[Item]
+    factor_names: tuple[str, ...]
+    """Empty where the factors are numbered."""
 
 
 class Rule(NamedTuple):
-    """What a rule says of the number of factors."""
+    """The number of factors by one rule."""
 
     name: str
     number: int
     ours: bool
-    """Is it the model's own answer?"""
+    """Is it the rule of this model?"""
 
 
 class MissingValues(NamedTuple):
@@ -88,26 +82,28 @@ class MissingValues(NamedTuple):
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """The number of missing values."""
         return sum(number for _, number in self.by_column)
 
 
 @dataclass(frozen=True, eq=False)
-class Content:
-    """All that a report shows. `shown` are the positions of the variables in it."""
+class ReportContent:
+    """What a report shows. `shown` has the positions of the variables in it."""
 
     posterior: Posterior
     summary: Summary
     names: list[str]
+    labels: list[str]
+    """The wording of the variables that are shown, with labels of their values; empty if none."""
     shown: Indices
-    axes: list[Axes]
-    factors: list[FactorRow]
+    axes: list[LoadingsOnAxes]
+    factors: list[tuple[FactorLine, list[Item]]]
+    """Factors on the fit's own axes, with the variables that load most."""
     explained: tuple[float, float, float]
     """Share of all variance that the factors explain: median and 95 % interval."""
     communality: tuple[Array, Interval]
     """Of the variables that are shown: medians and 95 % intervals."""
     rules: list[Rule]
-    n_large: int
     sample: Array | None
     """Correlations of the data, of the variables that are shown."""
     fitted: Array
@@ -131,63 +127,63 @@ class Content:
         return self.posterior.provenance
 
     @property
-    def chains(self) -> Array | None:
-        """(chains, draws) log-likelihood of a sampler's draws; None without a sampler."""
-        found = getattr(self.posterior, "log_likelihood", None)
-        return None if found is None else found.reshape(self.posterior.n_chains, -1)
-
-    @property
     def number_given(self) -> bool:
-        """Was the number of factors given, not found?"""
-        if self.provenance is not None:
-            return self.provenance.settings.n_factors != "auto"
-        fit_info = self.fit_info
-        return fit_info is not None and fit_info.method != "gibbs" and len(fit_info.search) == 1
+        """Was the number of factors given, not inferred?"""
+        return self.posterior.number_given
 
 
-def gather(posterior: Posterior, draws: Draws | None = None, scores: Any = None) -> Content:
-    """The content of a report; draws are made, the same every time, unless they are given."""
+def gather(posterior: Posterior, draws: Draws | None = None, scores: Any = None) -> ReportContent:
+    """The content of a report. Without `draws` it makes them, the same every time."""
     if draws is None:
         draws = summary_draws(posterior)
     check_draws(draws, len(posterior.noise_variance))
     summary = summarise(posterior, draws)
-    names = posterior.column_names
-    shown = _shown(posterior.rotated_solution.loadings)
+    names, labels = posterior.column_names, _labels(posterior)
+    shown = _shown_variables(posterior.rotated_solution.loadings)
     flat = posterior.standardized_loadings[shown]
     sample = posterior.sample_correlation
     common = draws.communality
     choices = _choices(posterior)
     axes = [_axes(posterior, draws, one, shown, own=one is choices[0]) for one in choices]
-    large = int(np.sum(np.median(draws.explained_variance_ratio, axis=0) > MIN_SHARE))
     total = np.quantile(common.mean(axis=1), [0.5, 0.025, 0.975])
-    return Content(
+    return ReportContent(
         posterior=posterior,
         summary=summary,
         names=[names[j] for j in shown],
+        labels=[labels[j] for j in shown],
         shown=shown,
         axes=axes,
-        factors=_factor_rows(summary, axes[0]),
+        factors=[(line, _items(axes[0].table, h)) for h, line in enumerate(summary.factors)],
         explained=(float(total[0]), float(total[1]), float(total[2])),
         communality=(
             np.median(common[:, shown], axis=0),
             Interval(*np.quantile(common[:, shown], [0.025, 0.975], axis=0)),
         ),
-        rules=_rules(posterior, summary, large),
-        n_large=large,
+        rules=_rules(posterior, summary),
         sample=None if sample is None else sample[np.ix_(shown, shown)],
         fitted=fitted_correlation(flat),
         n_draws=len(draws),
-        missing=_missing(posterior, names),
-        scores=_scores(scores, posterior),
+        missing=_missing_values(posterior, names),
+        scores=_scores_to_show(scores, posterior),
     )
 
 
-def _shown(loadings: Array) -> Indices:
+def _shown_variables(loadings: Array) -> Indices:
     p, k = loadings.shape
-    if p <= WIDEST:
+    if p <= REPORT_VARIABLES:
         return np.arange(p)
     largest = np.max(np.abs(loadings), axis=1) if k else np.zeros(p)
-    return np.sort(np.argsort(-largest, kind="stable")[:WIDEST])
+    return np.sort(np.argsort(-largest, kind="stable")[:REPORT_VARIABLES])
+
+
+def _labels(posterior: Posterior) -> list[str]:
+    """The wording of each column, and the labels of its values."""
+    found, known = [], posterior.value_labels
+    for name, text in zip(posterior.column_names, posterior.column_labels, strict=True):
+        values = known.get(name, {})
+        scale = ", ".join(f"{value:g} = {values[value]}" for value in sorted(values))
+        found.append(f"{text} ({scale})".strip() if scale else text)
+    return found
 
 
 # --- axes ---
@@ -200,23 +196,23 @@ def _choices(posterior: Posterior) -> list[Rotation | None]:
         return [own]
     found = [own, *([] if own is None else [None])]
     taken = {None if own is None else own.method}
-    return found + [as_rotation(word) for word in OTHERS if word not in taken]
+    return found + [as_rotation(word) for word in OTHER_AXES if word not in taken]
 
 
 def _axes(
     posterior: Posterior, draws: Draws, rotation: Rotation | None, shown: Indices, *, own: bool
-) -> Axes:
+) -> LoadingsOnAxes:
     if rotation is not None and not own:
-        # Evenly spread: draws of a sampler stand chain after chain.
-        few = np.linspace(0, len(draws) - 1, min(len(draws), OTHER_DRAWS)).astype(np.intp)
+        # Evenly spread, as draws of a sampler are ordered by chain.
+        few = np.linspace(0, len(draws) - 1, min(len(draws), OTHER_AXES_DRAWS)).astype(np.intp)
         draws = draws.some(few)
-    quick = draws.loadings.size <= (QUICK if own else OTHER_QUICK)
+    quick = draws.loadings.size <= (OWN_AXES_LOADINGS if own else OTHER_AXES_LOADINGS)
     way: Literal["procrustes"] | None = None if rotation is None or quick else "procrustes"
     aligned = posterior.align("own" if own else rotation, alignment=way, draws=draws)
     loadings = aligned.reference.loadings
-    return Axes(
+    return LoadingsOnAxes(
         key="principal" if rotation is None else rotation.method,
-        label="Principal axes" if rotation is None else rotation.method.capitalize(),
+        label=axes_name(rotation).capitalize(),
         oblique=rotation is not None and rotation.is_oblique,
         table=replace(aligned.table(columns=shown), mean=loadings[shown]),
         shares=_share_table(posterior, aligned, draws, rotation),
@@ -224,6 +220,7 @@ def _axes(
         quality=aligned.quality,
         given=rotation is None or not quick,
         order=grouped_order(loadings[shown])[0],
+        factor_names=posterior.presentation.factor_names if own else (),
     )
 
 
@@ -235,23 +232,24 @@ def _share_table(
     return np.asarray(np.quantile(drawn, [0.5, 0.025, 0.975], axis=0).T[: posterior.n_active])
 
 
-def _factor_rows(summary: Summary, axes: Axes) -> list[FactorRow]:
-    table, found = axes.table, []
-    for h, line in enumerate(summary.factors):
-        best = np.argsort(-np.abs(table.mean[:, h]), kind="stable")[:ITEMS]
-        items = [table.item(j, h) for j in best]
-        found.append(FactorRow(line.share, line.lower, line.upper, line.determinacy, items))
-    return found
+def _items(table: LoadingTable, h: int) -> list[Item]:
+    best = np.argsort(-np.abs(table.mean[:, h]), kind="stable")[:FACTOR_ITEMS]
+    return [table.item(j, h) for j in best]
 
 
 # --- the number of factors ---
 
 
-def _rules(posterior: Posterior, summary: Summary, large: int) -> list[Rule]:
+def _rules(posterior: Posterior, summary: Summary) -> list[Rule]:
     fit_info = posterior.fit_info
     found = [Rule("this model", posterior.n_active, True)]
     if posterior.n_active:
-        found.append(Rule(f"more than {100 * MIN_SHARE:.0f} % of variance", large, False))
+        words = f"more than {summary.large_share.short} of variance"
+        found.append(Rule(words, summary.n_large, False))
+    for point in map(summary.curve.find, (TOLERABLE, MORE_TOLERABLE)):
+        if point is not None and point.model_error != posterior.model_error:
+            words = f"model off by RMSEA {point.model_error:g}"
+            found.append(Rule(words, point.n_factors, False))
     if fit_info is not None and fit_info.method == "variational" and len(fit_info.search) > 1:
         best = max(fit_info.search, key=lambda entry: entry.lower_bound)
         found.append(Rule("evidence lower bound", best.n_factors, False))
@@ -265,26 +263,26 @@ def _rules(posterior: Posterior, summary: Summary, large: int) -> list[Rule]:
 # --- the data ---
 
 
-def _missing(posterior: Posterior, names: list[str]) -> MissingValues | None:
+def _missing_values(posterior: Posterior, names: list[str]) -> MissingValues | None:
     lacking = posterior.n_rows - np.asarray(posterior.column_counts)
     order = np.argsort(-lacking, kind="stable")
     found = [(names[j], int(lacking[j])) for j in order if lacking[j] > 0]
     if not found:
         return None
-    rows = getattr(posterior, "rows", None)  # in the process that fitted them alone
+    rows = posterior.rows  # None in a posterior that was loaded
     together: list[tuple[list[str], int]] = []
     complete = None
     if rows is not None:
         patterns, sizes = rows.data.patterns, rows.data.sizes
         complete = int(sizes[patterns.all(axis=1)].sum())
-        lacks_some = np.flatnonzero(~patterns.all(axis=1) & (sizes >= ALIKE))
-        for one in sorted(lacks_some, key=lambda i: -sizes[i])[:MOST_PATTERNS]:
+        lacks_some = np.flatnonzero(~patterns.all(axis=1) & (sizes >= PATTERN_ROWS))
+        for one in sorted(lacks_some, key=lambda i: -sizes[i])[:SHOWN_PATTERNS]:
             lacked = [names[j] for j in np.flatnonzero(~patterns[one])]
             together.append((lacked, int(sizes[one])))
     return MissingValues(found, posterior.n_rows, together, complete)
 
 
-def _scores(scores: Any, posterior: Posterior) -> Array | None:
+def _scores_to_show(scores: Any, posterior: Posterior) -> Array | None:
     if scores is None:
         return None
     array = np.asarray(scores, dtype=float)

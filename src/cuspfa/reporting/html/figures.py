@@ -11,26 +11,32 @@ from markupsafe import Markup
 from cuspfa.diagnostics.fit_indices import srmr
 from cuspfa.posterior.draws import Interval
 from cuspfa.reporting.figures.counts import (
-    LONGEST,
-    LONGEST_BELOW,
+    NAME_BELOW,
+    NAME_BESIDE,
     draw_missing,
     draw_patterns,
     draw_rules,
 )
+from cuspfa.reporting.figures.error_curve import draw_error_curve
 from cuspfa.reporting.figures.search import draw_bound, draw_chains, draw_search, draw_shares
-from cuspfa.reporting.figures.variables import MOST, WIDEST, draw_communality, draw_matrix
-from cuspfa.reporting.html.content import Content
+from cuspfa.reporting.figures.variables import (
+    FIGURE_ROWS,
+    LARGEST_DRAWN_MATRIX,
+    draw_communality,
+    draw_matrix,
+)
+from cuspfa.reporting.html.content import ReportContent
 from cuspfa.reporting.html.svg import as_svg
 from cuspfa.reporting.labels import short_names
 
-SIDE = 300.0
+MATRIX_POINTS = 300.0
 """Side in points of a matrix."""
-ROW, AXIS = 18.0, 44.0
+ROW_POINTS, AXIS_POINTS = 18.0, 44.0
 """Points of a row with a name, and of the axis below."""
 
 
-ENDS = 20
-"""Highest and lowest communalities that are shown where there are more than `MOST`."""
+FIGURE_ENDS = 20
+"""Highest and lowest communalities that are shown where there are more than `FIGURE_ROWS`."""
 
 
 class Matrix(NamedTuple):
@@ -42,27 +48,37 @@ class Matrix(NamedTuple):
     picture: Markup
 
 
-def figures(content: Content) -> dict[str, Markup]:
+def figures(content: ReportContent) -> dict[str, Markup]:
     """Figures by the names that the template has for them; only those with something to show."""
     found = _of_the_fit(content) | _of_missing_values(content)
     names = [rule.name for rule in content.rules]
     draw = partial(draw_rules, names=names, numbers=[rule.number for rule in content.rules])
     title = "Number of factors by each rule"
     found["rules"] = as_svg("rules", title, draw, height=24 * len(names) + 24)
+    curve = content.summary.curve
+    if curve.points:
+        draw = partial(draw_error_curve, curve=curve, own=content.posterior.model_error)
+        title = "Number of factors by tolerated model error"
+        found["model_error"] = as_svg("model-error", title, draw, height=260)
     if content.n_factors:
         share, lower, upper = content.axes[0].shares.T
-        draw = partial(draw_shares, middle=share, ends=Interval(lower, upper))
+        draw = partial(
+            draw_shares,
+            middle=share,
+            ends=Interval(lower, upper),
+            large=content.summary.large_share,
+        )
         found["shares"] = as_svg("shares", "Share of the variance of each factor", draw, height=240)
         middle, ends = content.communality
-        most = MOST if len(middle) <= MOST else ENDS
-        names = short_names(content.names, LONGEST)
+        most = FIGURE_ROWS if len(middle) <= FIGURE_ROWS else FIGURE_ENDS
+        names = short_names(content.names, NAME_BESIDE)
         draw = partial(draw_communality, names=names, middle=middle, ends=ends, most=most)
-        height = ROW * min(len(middle), most) + AXIS
+        height = ROW_POINTS * min(len(middle), most) + AXIS_POINTS
         found["communality"] = as_svg("communality", "Communalities", draw, height=height)
     return found
 
 
-def _of_the_fit(content: Content) -> dict[str, Markup]:
+def _of_the_fit(content: ReportContent) -> dict[str, Markup]:
     fit_info, found = content.fit_info, {}
     if fit_info is None:
         return {}
@@ -73,8 +89,9 @@ def _of_the_fit(content: Content) -> dict[str, Markup]:
         )
         title = "Each number of factors: " + ("probability" if sampled else "bound and evidence")
         found["search"] = as_svg("search", title, draw, height=290)
-    if content.chains is not None:
-        draw = partial(draw_chains, chains=content.chains)
+    chains = content.posterior.chain_log_likelihood
+    if chains is not None:
+        draw = partial(draw_chains, chains=chains)
         found["trace"] = as_svg("trace", "Log-likelihood by chain", draw, height=260)
     elif len(fit_info.trace):
         draw = partial(draw_bound, fit_info=fit_info)
@@ -82,30 +99,30 @@ def _of_the_fit(content: Content) -> dict[str, Markup]:
     return found
 
 
-def _of_missing_values(content: Content) -> dict[str, Markup]:
+def _of_missing_values(content: ReportContent) -> dict[str, Markup]:
     missing = content.missing
     if missing is None:
         return {}
-    counts = missing.by_column[:MOST]
+    counts = missing.by_column[:FIGURE_ROWS]
     more = len(missing.by_column) - len(counts)
     draw = partial(draw_missing, counts=counts, n_rows=missing.n_rows, n_more=more)
-    height = ROW * len(counts) + AXIS
+    height = ROW_POINTS * len(counts) + AXIS_POINTS
     found = {"missing": as_svg("missing", "Missing values by column", draw, height=height)}
     if missing.together:
         lacked = {name for names, _ in missing.together for name in names}
-        columns = [name for name, _ in missing.by_column if name in lacked][:MOST]
+        columns = [name for name, _ in missing.by_column if name in lacked][:FIGURE_ROWS]
         draw = partial(draw_patterns, columns=columns, patterns=missing.together)
-        longest = max(min(len(name), LONGEST_BELOW) for name in columns)
+        longest = max(min(len(name), NAME_BELOW) for name in columns)
         height = 22 * len(missing.together) + 7.5 * longest + 12
         title = "Columns that are missing together"
         found["patterns"] = as_svg("patterns", title, draw, height=height)
     return found
 
 
-def matrices(content: Content) -> list[Matrix]:
+def matrices(content: ReportContent) -> list[Matrix]:
     """Correlations of the data, those of the model, and residuals."""
     order = content.axes[0].order
-    thin = -(-len(order) // WIDEST)
+    thin = -(-len(order) // LARGEST_DRAWN_MATRIX)
     chosen = np.ix_(order[::thin], order[::thin])
     fitted = content.fitted[chosen]
     every = "" if thin == 1 else f", every {thin} variables"
@@ -121,6 +138,6 @@ def matrices(content: Content) -> list[Matrix]:
     for kind, note, values, limit in shown:
         draw = partial(draw_matrix, values=values, limit=limit, interpolation="none")
         title = f"{kind.capitalize()} correlations"
-        picture = as_svg(kind, title, draw, height=SIDE, width=SIDE, bare=True)
+        picture = as_svg(kind, title, draw, height=MATRIX_POINTS, width=MATRIX_POINTS, bare=True)
         found.append(Matrix(kind, kind.capitalize(), note, picture))
     return found

@@ -1,4 +1,4 @@
-"""Sentences of a report: what was found, and what to be careful about."""
+"""Sentences of a report: the findings, and cautions."""
 
 from __future__ import annotations
 
@@ -8,17 +8,59 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cuspfa.reporting.html.content import Axes, Content
-from cuspfa.reporting.labels import minus
+from cuspfa._utils.wording import counted, listed, signed
+from cuspfa.reporting.headline import strength
+from cuspfa.reporting.html.content import LoadingsOnAxes, ReportContent
 from cuspfa.reporting.provenance_text import warning_texts
-from cuspfa.reporting.summary import MIN_SHARE, UNSURE
+from cuspfa.reporting.summary import LOW_DETERMINACY, measure_texts, of_the_model
 
-FEW_ROWS, ROWS_A_FACTOR = 10, 4
-"""Below these the number of factors is not to be relied on."""
-ALL_EXPLAINED = 0.98
+RELIABLE_ROWS, RELIABLE_ROWS_A_FACTOR = 10, 4
+"""Rows, and rows for each factor, below which the number of factors is not reliable."""
+HEYWOOD = 0.98
 """A communality above this is a Heywood case, or nearly one."""
-LOOSE = 0.9
-"""Draws whose congruence is lower have no axes in common."""
+LOWEST_AGREEMENT = 0.9
+"""Congruence of draws below which the axes are not well determined."""
+
+
+MEASURES = {
+    "srmr": (
+        "SRMR",
+        "Typical size of a correlation that the model misses. Below 0.08 is often called good, "
+        "below 0.05 close.",
+    ),
+    "rmsea": (
+        "RMSEA",
+        "Misfit for each degree of freedom, with its 90 % interval. Below 0.06 is often called "
+        "good.",
+    ),
+    "chi_square_p": (
+        "χ²",
+        "Likelihood ratio against the saturated model. In large samples the smallest deviation is "
+        "significant: look at SRMR and residuals too.",
+    ),
+    "predictive_p": (
+        "Predictive p",
+        "Share of data sets simulated from the model that are further from it than the data. Near "
+        "0 the model misses correlations; near 1 the data are closer to it than new data would be.",
+    ),
+    "kmo": (
+        "KMO",
+        "How much of the correlation is shared by more than two variables. Above 0.8 the data suit "
+        "factor analysis, below 0.5 they do not.",
+    ),
+    "bartlett_p": (
+        "Bartlett p",
+        "Probability of such correlations if all variables were uncorrelated.",
+    ),
+    "omega": (
+        "ω total",
+        "Reliability of the sum of all variables, those with negative loadings on the first "
+        "factor reversed.",
+    ),
+}
+"""Measures of fit by their fields in `FitMeasures`: names, and what they mean."""
+LISTED_VARIABLES = 4
+"""Names of variables in a sentence."""
 
 
 class Measure(NamedTuple):
@@ -29,53 +71,42 @@ class Measure(NamedTuple):
     meaning: str
 
 
-def answer(content: Content) -> str:
-    """The headline's second half, beside the number."""
-    k, large = content.n_factors, content.n_large
-    percent = f"{100 * MIN_SHARE:.0f} %"
-    # How many are large does not depend on the axes they are shown on, so it needs its own.
-    where = "" if content.posterior.rotation is None else "On principal axes "
-    if k == 0 and content.number_given:
-        return "Their number was given, so none was looked for."
-    if k == 0:
-        return "No correlation that factors would explain was found."
-    if k == 1:
-        what = "more" if large else "less"
-        return f"It explains {what} than {percent} of the variance."
-    if large == k:
-        return f"{where}all of them explain more than {percent} of the variance each.".capitalize()
-    if large == 0:
-        return f"{where}none of them explains more than {percent} of the variance.".capitalize()
-    verb = "explains" if large == 1 else "explain"
-    text = f"{where}{large} of them {verb} more than {percent} of the variance each"
-    return f"{text}, the others less."
+def answer(content: ReportContent) -> str:
+    """The sentences beside the number of factors: by tolerated error, and how many are large."""
+    summary = content.summary
+    strong = strength(content.n_factors, summary.n_large, summary.large_share)
+    if content.n_factors == 0 and content.number_given:
+        strong = "their number was given, so none was looked for"
+    elif content.n_factors == 0:
+        strong = "no correlation that factors would explain was found"
+    return f"{summary.headline}. {strong[:1].upper()}{strong[1:]}."
 
 
-def agreement(content: Content) -> str:
-    """Do the rules agree? One or two sentences."""
+def agreement(content: ReportContent) -> str:
+    """One or two sentences on whether the rules agree."""
     numbers = [rule.number for rule in content.rules]
     if len(numbers) == 1:
-        return "No other rule can be asked: the sample correlations are not kept."
+        return "Other rules need the sample correlations, which are not kept."
     low, high = min(numbers), max(numbers)
     if low == high:
         return f"All {len(numbers)} rules say {low}."
     ours = content.n_factors
     text = f"The rules differ, from {low} to {high}."
-    if ours == high and content.n_large < ours:
+    if ours == high and content.summary.n_large < ours:
         text += (
-            " In large samples small factors are real and can be measured, though they explain "
-            "little: whether they matter is a question about the subject, not about the data."
+            " In large samples small factors can be estimated well, though they explain little. "
+            "Whether they matter is a question of the subject, not of the data."
         )
     elif ours == low:
         text += (
-            " This model keeps fewer than others do: look at what correlation is left, and at how "
-            "few rows there may be."
+            " This model keeps fewer factors than other rules. Look at the residual correlations; "
+            "there may also be too few rows."
         )
     return text
 
 
-def sureness(content: Content) -> tuple[str, str]:
-    """How sure the number is: a short figure, and a sentence."""
+def sureness(content: ReportContent) -> tuple[str, str]:
+    """How certain the number of factors is: a figure, and a sentence."""
     fit_info = content.fit_info
     if fit_info is None or not fit_info.search:
         return "–", "How the number was found is not recorded."
@@ -96,103 +127,42 @@ def sureness(content: Content) -> tuple[str, str]:
         return f"{own:.2f}", f"Posterior probability of this number{beside}."
     beside = f"; {rest}" if rest else "; all others below 0.01"
     return f"{own:.2f}", (
-        f"Weight of evidence among {tried}{beside}. It ranks numbers, and is not a calibrated "
+        f"Weight of evidence among {tried}{beside}. It ranks the numbers and is not a calibrated "
         "probability."
     )
 
 
-def measures(content: Content) -> list[Measure]:
+def measures(content: ReportContent) -> list[Measure]:
     """Measures of fit that exist for these data."""
     fit = content.summary.fit
-    if fit is None:
-        return []
-    rmsea = f"{fit.rmsea:.3f} ({fit.rmsea_lower:.3f} – {fit.rmsea_upper:.3f})"
-    listed = [
-        (
-            fit.srmr,
-            Measure(
-                "SRMR",
-                f"{fit.srmr:.3f}",
-                "Typical size of a correlation that the model misses. Below 0.08 is often called "
-                "good, 0.05 close.",
-            ),
-        ),
-        (
-            fit.rmsea,
-            Measure(
-                "RMSEA",
-                rmsea,
-                "Misfit for each degree of freedom, with its 90 % interval. Below 0.06 is often "
-                "called good.",
-            ),
-        ),
-        (
-            fit.chi_square_p,
-            Measure(
-                "χ²",
-                f"{fit.chi_square:.1f}, df {fit.df:.0f}, p {_p(fit.chi_square_p)}",
-                "Likelihood ratio against any covariance at all. In large samples the smallest "
-                "misfit is significant: look at SRMR and residuals too.",
-            ),
-        ),
-        (
-            fit.predictive_p,
-            Measure(
-                "Predictive p",
-                f"{fit.predictive_p:.2f}",
-                "Share of data sets simulated from the model that are further from it than the "
-                "data. Near 0 the model misses correlations; near 1 the data lie closer to it "
-                "than new data would.",
-            ),
-        ),
-        (
-            fit.kmo,
-            Measure(
-                "KMO",
-                f"{fit.kmo:.2f}",
-                "How much of the correlation is shared by more than two variables. Above 0.8 is "
-                "good ground for factors, below 0.5 is none.",
-            ),
-        ),
-        (
-            fit.bartlett_p,
-            Measure(
-                "Bartlett p",
-                _p(fit.bartlett_p),
-                "Chance of such correlations if all variables were unrelated.",
-            ),
-        ),
-        (
-            fit.omega,
-            Measure(
-                "ω total",
-                f"{fit.omega:.2f}",
-                "Reliability of the sum of all variables, those with negative loadings on the "
-                "first factor reversed.",
-            ),
-        ),
+    texts = {} if fit is None else measure_texts(fit)
+    return [
+        Measure(name, texts[field], meaning)
+        for field, (name, meaning) in MEASURES.items()
+        if field in texts
     ]
-    return [measure for value, measure in listed if not math.isnan(value)]
 
 
-def _p(value: float) -> str:
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+def measured(content: ReportContent) -> str:
+    """Which covariance the measures of fit are about."""
+    return of_the_model(content.posterior.model_error) or (
+        "These measures compare the correlations of the data with those of the factor model, Ω."
+    )
 
 
-def left_over(content: Content) -> str:
+def left_over(content: ReportContent) -> str:
     """The largest residual correlations."""
     pairs = [
-        f"{one.first} and {one.second} {minus(f'{one.value:+.2f}')}"
-        for one in content.summary.residuals
+        f"{one.first} and {one.second} {signed(one.value)}" for one in content.summary.residuals
     ]
     return f"Largest residuals: {', '.join(pairs)}." if pairs else ""
 
 
-# --- what to be careful about ---
+# --- cautions ---
 
 
-def cautions(content: Content) -> list[str]:
-    """All that should be known before the result is used, most important first."""
+def cautions(content: ReportContent) -> list[str]:
+    """What to know before the result is used, most important first."""
     provenance = content.provenance
     told = [] if provenance is None else warning_texts(provenance)
     return [
@@ -204,7 +174,7 @@ def cautions(content: Content) -> list[str]:
     ]
 
 
-def _about_fit(content: Content) -> Iterator[str]:
+def _about_fit(content: ReportContent) -> Iterator[str]:
     fit_info, fit, k = content.fit_info, content.summary.fit, content.n_factors
     if fit_info is not None and not fit_info.converged and not _warned(content):
         yield (
@@ -212,93 +182,88 @@ def _about_fit(content: Content) -> Iterator[str]:
             "with more iterations."
         )
     n = content.summary.n_rows
-    if n < FEW_ROWS or n < ROWS_A_FACTOR * k:
-        yield (
-            f"{n} rows are few for {k or 'any'} factors: the number of factors is not to be "
-            "relied on."
-        )
+    if n < RELIABLE_ROWS or n < RELIABLE_ROWS_A_FACTOR * k:
+        for_them = counted(k, "factor") if k else "any factors"
+        yield f"{n} rows are few for {for_them}: the number of factors is not reliable."
     if fit is not None and fit.predictive_p < 0.01:
         yield (
-            "Correlations are left that the model does not explain: fewer than 1 in 100 data sets "
-            "simulated from it look as far from it as these data. Outliers, skewed items or too "
-            "few factors may be the reason; cuspfa.check_assumptions looks for them."
+            "The model leaves correlations unexplained: fewer than 1 in 100 data sets simulated "
+            "from it are as far from it as these data. Outliers, skewed items or too few factors "
+            "may be the reason; cuspfa.check_assumptions looks for them."
         )
     if fit is not None and fit.kmo < 0.5:
-        yield f"KMO is {fit.kmo:.2f}: the variables share little with more than one other."
-    if 0 < content.n_large < k:
-        small = k - content.n_large
+        yield f"KMO is {fit.kmo:.2f}: few correlations are shared by more than two variables."
+    if 0 < content.summary.n_large < k:
+        small = k - content.summary.n_large
         noun = "factor explains" if small == 1 else "factors explain"
-        where = "" if content.posterior.rotation is None else "On principal axes "
         yield (
-            f"{where}{small} {noun} less than {100 * MIN_SHARE:.0f} % of the variance. Look at "
-            "which variables load there before giving a name."
+            f"{small} {noun} less than {content.summary.large_share.words} of the variance. Look "
+            "at which variables load on them before naming them."
         )
 
 
-def _about_scores(content: Content) -> Iterator[str]:
-    unsure = [h for h, row in enumerate(content.factors, 1) if row.determinacy < UNSURE]
+def _about_scores(content: ReportContent) -> Iterator[str]:
+    factors = enumerate(content.summary.factors, 1)
+    unsure = [h for h, line in factors if line.determinacy < LOW_DETERMINACY]
     if unsure:
         noun = "factor" if len(unsure) == 1 else "factors"
         yield (
-            f"Scores of {noun} {listed([str(h) for h in unsure], 8)} say little of a single row: "
-            f"determinacy is below {UNSURE:.2f}."
+            f"Scores of {noun} {listed(unsure, 2 * LISTED_VARIABLES)} are uncertain for single "
+            f"rows: determinacy is below {LOW_DETERMINACY:.2f}."
         )
 
 
-def _warned(content: Content) -> bool:
+def _warned(content: ReportContent) -> bool:
     """Is there a warning that the fit did not converge?"""
     found = () if content.provenance is None else content.provenance.warnings
     return any(one.not_converged for one in found)
 
 
-def _about_data(content: Content) -> Iterator[str]:
-    drawn = content.posterior.kind == "gibbs"  # its draws are those of the fit
-    if (
-        content.missing is not None
-        and not drawn
-        and getattr(content.posterior, "rows", None) is None
-    ):
+def _about_data(content: ReportContent) -> Iterator[str]:
+    if content.missing is not None and not content.posterior.has_exact_draws:
+        provenance = content.provenance
+        by_program = provenance is not None and provenance.command
+        code = "cuspfa fit … --report" if by_program else "model.fit(X).posterior_.report(…)"
         yield (
-            "The data had missing values, and a saved fit does not keep their rows: intervals here "
-            "are made without them and are narrower than they should be. A report that is made "
-            "with the fit has the right ones: cuspfa fit … --report."
+            "The data had missing values, and a saved fit does not keep their rows: the intervals "
+            "here are made without them and are too narrow. A report that is written with the fit "
+            f"has the right ones: {code}."
         )
     explained = content.communality[0]
-    full = [content.names[j] for j in np.flatnonzero(explained > ALL_EXPLAINED)]
+    full = [content.names[j] for j in np.flatnonzero(explained > HEYWOOD)]
     if full:
         yield (
-            f"Nearly all variance of {listed(full)} is explained (Heywood case): a variable that "
-            "another one repeats, or a factor of a single variable."
+            f"Nearly all variance of {listed(full, LISTED_VARIABLES)} is explained (Heywood case): "
+            "a variable that another one repeats, or a factor of a single variable."
         )
     if content.summary.fit is None and content.summary.n_columns > 1:
         yield (
-            "The sample correlations are not kept, either because of the size or kind of the data "
-            "or because they were left out on request, so there are no measures of fit and no "
-            "residuals."
+            "The sample correlations are not kept, because of the size or kind of the data or on "
+            "request. So there are no measures of fit and no residuals."
         )
     hidden = content.summary.n_columns - len(content.names)
     if hidden:
         yield (
-            f"Of {content.summary.n_columns} variables the {len(content.names)} that load most "
-            f"are in this report; {hidden} are not."
+            f"Of {content.summary.n_columns} variables, this report shows the "
+            f"{len(content.names)} that load most; {hidden} are not shown."
         )
 
 
-def _about_axes(axes: list[Axes]) -> Iterator[str]:
+def _about_axes(axes: list[LoadingsOnAxes]) -> Iterator[str]:
     own = axes[0]
-    if own.quality < LOOSE:
+    if own.quality < LOWEST_AGREEMENT:
         yield (
-            f"The factors have no firm axes of their own ({own.label.lower()}, agreement of draws "
-            f"{own.quality:.2f}): intervals of loadings are wide, or have two centres. "
-            "Communalities, correlations and the number of factors do not depend on this."
+            f"The rotation is not well determined ({own.label.lower()}, agreement of draws "
+            f"{own.quality:.2f}): intervals of loadings are wide, or cover two modes. "
+            "Communalities, correlations and the number of factors do not depend on it."
         )
 
 
-def axes_note(axes: Axes) -> str:
-    """What a reader has to know of a set of axes."""
+def axes_note(axes: LoadingsOnAxes) -> str:
+    """A note on a set of axes and its intervals."""
     what = {
-        "principal": "Uncorrelated, each as strong as can be after those before it. Often hard to "
-        "read, but the same in every program.",
+        "principal": "Uncorrelated; each explains as much as possible after those before it. Often "
+        "hard to interpret, but unique.",
     }.get(
         axes.key,
         "Factors may be correlated; loadings are the pattern."
@@ -308,12 +273,6 @@ def axes_note(axes: Axes) -> str:
     how = (
         "Intervals are given the axes."
         if axes.given
-        else "Intervals hold the uncertainty of the axes too."
+        else "Intervals include the uncertainty of the axes."
     )
     return f"{what} {how} Agreement of draws {axes.quality:.2f}."
-
-
-def listed(names: list[str], most: int = 4) -> str:
-    """Some names, and how many more."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more

@@ -1,4 +1,4 @@
-"""From content to one HTML file that needs no network and no other file."""
+"""Rendering the content of a report as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -15,40 +15,46 @@ from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
 from cuspfa._typing import Array, Indices
+from cuspfa._utils.wording import minus, signed
+from cuspfa.posterior.fit_info import SearchEntry
 from cuspfa.posterior.provenance import versions
-from cuspfa.reporting.figures.variables import WIDEST
+from cuspfa.reporting.figures.variables import LARGEST_DRAWN_MATRIX
+from cuspfa.reporting.headline import curve_notes
 from cuspfa.reporting.html import methods_text, narrative
-from cuspfa.reporting.html.content import Axes, Content
+from cuspfa.reporting.html.content import LoadingsOnAxes, ReportContent
 from cuspfa.reporting.html.figures import figures, matrices
-from cuspfa.reporting.labels import minus
-from cuspfa.reporting.summary import MIN_SHARE
+from cuspfa.reporting.summary import next_words, ridge_text
 
 UNIT = 10_000
 """Numbers go into the page as whole multiples of 1/UNIT, two bytes each."""
-PAIRS = 500
+MOST_VARIABLES_OF_PAIRS = 500
 """Variables up to which all correlations are in the page as numbers."""
 
 
-def render(content: Content, title: str | None = None) -> str:
+def render(content: ReportContent, title: str | None = None) -> str:
     """The whole page."""
     page = _templates().get_template("report.html")
-    style, script = _part("style.css"), _part("script.js")
+    style, script = _resource("style.css"), _resource("script.js")
     return page.render(
         title=title or "Factor analysis",
         content=content,
         summary=content.summary,
+        labels=dict(zip(content.names, content.labels, strict=True)),
         answer=narrative.answer(content),
         agreement=narrative.agreement(content),
         left_over=narrative.left_over(content),
         sureness=narrative.sureness(content),
         measures=narrative.measures(content),
+        measured=narrative.measured(content),
         cautions=narrative.cautions(content),
         done=methods_text.done(content),
         again=methods_text.again(content.provenance),
         citations=methods_text.citations(content),
         figures=figures(content),
         matrices=matrices(content),
-        min_share=MIN_SHARE,
+        curve_notes=curve_notes(content.summary.curve),
+        ridge=ridge_text(content.summary.ridge),
+        next_words=next_words(content.summary.curve) if content.summary.next_step else "",
         style=Markup(style),
         script=Markup(script),
         policy=_policy(style, script),
@@ -66,12 +72,17 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"percent": _percent, "signed": _signed, "plain": _plain, "tidy": _tidy}
+    environment.filters |= {
+        "percent": _percent,
+        "signed": signed,
+        "plain": _two_decimals,
+        "tidy": _tidy,
+    }
     return environment
 
 
 @cache
-def _part(name: str) -> str:
+def _resource(name: str) -> str:
     """A file of the package, with line ends as a browser hashes them."""
     text = files("cuspfa.reporting.html").joinpath(name).read_text(encoding="utf-8")
     return text.replace("\r\n", "\n")
@@ -94,15 +105,11 @@ def _percent(share: float, digits: int = 1) -> str:
 
 
 def _tidy(text: str) -> str:
-    """A number and its percent sign stay on one line."""
+    """The text with no line break between a number and its percent sign."""
     return text.replace(" %", "\N{NO-BREAK SPACE}%")
 
 
-def _signed(value: float) -> str:
-    return minus(f"{value:+.2f}")
-
-
-def _plain(value: float) -> str:
+def _two_decimals(value: float) -> str:
     return minus(f"{value:.2f}")
 
 
@@ -110,21 +117,22 @@ def _plain(value: float) -> str:
 
 
 def pack(values: Array) -> str:
-    """Two bytes a number, little end first, in base64."""
+    """Numbers as 16-bit integers, little-endian, in base64."""
     whole = np.clip(np.round(np.asarray(values, dtype=float) * UNIT), -32767, 32767)
     return base64.b64encode(whole.astype("<i2").tobytes()).decode()
 
 
-def _whole(values: Indices) -> str:
+def _packed_integers(values: Indices) -> str:
     return base64.b64encode(np.asarray(values).astype("<i2").tobytes()).decode()
 
 
-def page_data(content: Content) -> dict[str, Any]:
+def page_data(content: ReportContent) -> dict[str, Any]:
     """What the script reads: loadings on each set of axes, communalities, correlations, tables."""
     middle, (lower, upper) = content.communality
     return {
         "unit": UNIT,
         "names": content.names,
+        "labels": content.labels if any(content.labels) else None,
         "axes": [_axes_data(one) for one in content.axes],
         "communality": [pack(middle), pack(lower), pack(upper)],
         "correlation": _correlation_data(content),
@@ -133,70 +141,57 @@ def page_data(content: Content) -> dict[str, Any]:
     }
 
 
-def _axes_data(axes: Axes) -> dict[str, Any]:
+def _axes_data(axes: LoadingsOnAxes) -> dict[str, Any]:
     table = axes.table
     return {
         "key": axes.key,
         "label": axes.label,
         "oblique": axes.oblique,
         "note": narrative.axes_note(axes),
+        "factors": list(axes.factor_names) or None,
         "shares": np.round(axes.shares, 4).tolist(),
         "mean": pack(table.mean),
         "lower": pack(table.lower),
         "upper": pack(table.upper),
         "sign": pack(table.false_sign_rate),
         "correlations": np.round(axes.correlations, 4).tolist() if axes.oblique else None,
-        "order": _whole(axes.order),
+        "order": _packed_integers(axes.order),
     }
 
 
-def _correlation_data(content: Content) -> dict[str, Any]:
+def _correlation_data(content: ReportContent) -> dict[str, Any]:
     """Lower triangles row by row; of very many variables their order alone."""
     order = content.axes[0].order
-    thin = -(-len(order) // WIDEST)
-    found: dict[str, Any] = {"order": _whole(order[::thin]), "sample": None, "fitted": None}
-    if len(order) <= PAIRS:
+    thin = -(-len(order) // LARGEST_DRAWN_MATRIX)
+    found: dict[str, Any] = {
+        "order": _packed_integers(order[::thin]),
+        "sample": None,
+        "fitted": None,
+    }
+    if len(order) <= MOST_VARIABLES_OF_PAIRS:
         lower = np.tril_indices(len(order))
         found["fitted"] = pack(content.fitted[lower])
         found["sample"] = None if content.sample is None else pack(content.sample[lower])
     return found
 
 
-def _tables(content: Content) -> dict[str, list[list[Any]]]:
-    """Small tables to download: a line of names, then lines of values."""
-    factors = [["factor", "share", "share_lower", "share_upper", "determinacy"]]
-    for number, row in enumerate(content.factors, 1):
-        factors.append([number, *(_digits(value) for value in row[:4])])  # type: ignore[list-item]
+def _tables(content: ReportContent) -> dict[str, list[list[Any]]]:
+    """Tables to download: a row of names, then rows of values."""
+    factors = [
+        [line.name or number, *map(_digits, (line.share, line.lower, line.upper, line.determinacy))]
+        for number, (line, _) in enumerate(content.factors, 1)
+    ]
     tables: dict[str, list[list[Any]]] = {
-        "factors": factors,
+        "factors": [["factor", "share", "share_lower", "share_upper", "determinacy"], *factors],
         "rules": [["rule", "n_factors"], *([rule.name, rule.number] for rule in content.rules)],
     }
+    if content.summary.curve.points:
+        columns = content.summary.curve.columns()
+        rows = zip(*columns.values(), strict=True)
+        tables["model_error"] = [list(columns), *(list(map(_digits, row)) for row in rows)]
     if content.fit_info is not None:
-        tables["search"] = [
-            [
-                "n_factors",
-                "lower_bound",
-                "evidence",
-                "evidence_error",
-                "tied",
-                "weight",
-                "iterations",
-                "status",
-            ],
-            *(
-                [
-                    entry.n_factors,
-                    _digits(entry.lower_bound),
-                    _digits(entry.evidence),
-                    _digits(entry.evidence_error),
-                    entry.tied,
-                    _digits(entry.weight),
-                    entry.n_iter,
-                    entry.status,
-                ]
-                for entry in content.fit_info.search
-            ),
-        ]
+        names = ["iterations" if name == "n_iter" else name for name in SearchEntry._fields]
+        tables["search"] = [names, *(list(map(_digits, one)) for one in content.fit_info.search)]
     if content.summary.fit is not None:
         measures = content.summary.fit._asdict().items()
         tables["fit"] = [
@@ -206,6 +201,8 @@ def _tables(content: Content) -> dict[str, list[list[Any]]]:
     return tables
 
 
-def _digits(value: float) -> float | None:
-    """Seven digits; None in place of NaN, which JSON does not have."""
+def _digits(value: Any) -> Any:
+    """Seven digits of a real number; None in place of NaN, which JSON does not have."""
+    if not isinstance(value, float):
+        return value
     return float(f"{value:.7g}") if math.isfinite(value) else None

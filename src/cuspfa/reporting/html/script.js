@@ -36,6 +36,9 @@
     one.append(...inside);
     return one;
   };
+  const factor = (h) => (now.factors ? now.factors[h] : `factor ${h + 1}`);
+  const short = (h) => (now.factors ? now.factors[h] : String(h + 1));
+  const described = (j) => (data.labels && data.labels[j] ? `${data.names[j]}: ${data.labels[j]}` : data.names[j]);
   const cut = (name, most) => {
     const letters = Array.from(name);
     if (letters.length <= most) return name;
@@ -60,7 +63,7 @@
   const cellWords = (row, h) => {
     const i = at(row, h);
     const rate = now.sign[i] < 0.0005 ? "< 0.001" : now.sign[i].toFixed(3);
-    return `${data.names[row]}\nfactor ${h + 1}: ${two(now.mean[i])}  (95 %: ${span(now.lower[i], now.upper[i], two)})\n`
+    return `${described(row)}\n${factor(h)}: ${two(now.mean[i])}  (95 %: ${span(now.lower[i], now.upper[i], two)})\n`
       + `chance that the sign is wrong ${rate}`;
   };
 
@@ -80,9 +83,9 @@
     const top = 22;
     const height = top + row * p + 4;
     const svg = make("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" });
-    const every = Math.ceil(18 / cell);
+    const every = Math.ceil((now.factors ? 30 : 18) / cell);
     for (let h = 0; h < now.k; h += every) {
-      svg.append(make("text", { class: "middle", x: left + cell * (h + 0.5), y: 14 }, String(h + 1)));
+      svg.append(make("text", { class: "middle", x: left + cell * (h + 0.5), y: 14 }, make("title", {}, factor(h)), cut(short(h), Math.max(2, Math.floor(cell * every / 7.4)))));
     }
     const shapes = new Map();
     now.order.forEach((variable, place) => {
@@ -184,7 +187,7 @@
       const height = 22 * rows.length + 26;
       const reach = Math.max(1, ...rows.map((j) => Math.max(Math.abs(now.lower[at(j, h)]), Math.abs(now.upper[at(j, h)]))));
       const x = (value) => left + (value + reach) / (2 * reach) * (width - left - 10);
-      const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, width: "100%", role: "img", "aria-label": `Loadings of factor ${h + 1}` });
+      const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, width: "100%", role: "img", "aria-label": `Loadings of ${factor(h)}` });
       for (const mark of [-1, -0.5, 0, 0.5, 1]) {
         svg.append(make("line", { class: mark ? "grid" : "zero", x1: x(mark), x2: x(mark), y1: 2, y2: height - 20 }));
         svg.append(make("text", { class: "middle", x: x(mark), y: height - 5 }, String(mark).replace("-", "−")));
@@ -193,14 +196,14 @@
         const i = at(j, h);
         const y = 22 * place + 14;
         const kind = unsure(i) ? "hollow" : now.mean[i] < 0 ? "clear negative" : "clear";
-        const words = `${data.names[j]}: ${two(now.mean[i])} (${span(now.lower[i], now.upper[i], two)})`;
+        const words = `${described(j)}: ${two(now.mean[i])} (${span(now.lower[i], now.upper[i], two)})`;
         svg.append(
-          make("text", { class: "label end", x: left - 8, y: y + 4 }, make("title", {}, data.names[j]), cut(data.names[j], Math.floor((left - 10) / 7.4))),
+          make("text", { class: "label end", x: left - 8, y: y + 4 }, make("title", {}, described(j)), cut(data.names[j], Math.floor((left - 10) / 7.4))),
           make("line", { class: kind, x1: x(now.lower[i]), x2: x(now.upper[i]), y1: y, y2: y }),
           make("circle", { class: kind, cx: x(now.mean[i]), cy: y, r: 4.2 }, make("title", {}, words)),
         );
       });
-      const title = make("h3", {}, `Factor ${h + 1}`);
+      const title = make("h3", {}, now.factors ? `${h + 1} ${now.factors[h]}` : `Factor ${h + 1}`);
       const words = make("p", {}, `${percent(share[0])} of the variance (${(100 * share[1]).toFixed(1)} – ${percent(share[2])})`);
       panels.push(make("figure", {}, make("figcaption", {}, title, words), svg));
     }
@@ -210,8 +213,8 @@
   const phi = byId("phi");
   const drawPhi = () => {
     if (!now.correlations) { phi.replaceChildren(); return; }
-    const head = make("tr", {}, make("td"), ...now.correlations.map((_, h) => make("th", { scope: "col" }, String(h + 1))));
-    const rows = now.correlations.map((row, h) => make("tr", {}, make("th", { scope: "row" }, String(h + 1)),
+    const head = make("tr", {}, make("td"), ...now.correlations.map((_, h) => make("th", { scope: "col" }, short(h))));
+    const rows = now.correlations.map((row, h) => make("tr", {}, make("th", { scope: "row" }, short(h)),
       ...row.map((value, g) => make("td", {}, g <= h ? two(value) : ""))));
     const table = make("table", { class: "phi" }, make("caption", {}, "Correlations of the factors"), make("thead", {}, head), make("tbody", {}, ...rows));
     phi.replaceChildren(make("div", { class: "scroll-phi" }, table));
@@ -227,7 +230,7 @@
 
   const rowsNow = () => {
     const wanted = find.value.trim().toLocaleLowerCase();
-    const rows = now.order.filter((j) => !wanted || data.names[j].toLocaleLowerCase().includes(wanted));
+    const rows = now.order.filter((j) => !wanted || described(j).toLocaleLowerCase().includes(wanted));
     if (sorted.by === "group") return rows;
     const value = sorted.by === "name" ? null
       : sorted.by === "common" ? (j) => common[0][j] : (j) => now.mean[at(j, sorted.by)];
@@ -249,7 +252,8 @@
     return cell;
   };
   const bodyRow = (j) => {
-    const cells = [make("th", { scope: "row" }, data.names[j])];
+    const words = data.labels && data.labels[j] ? [make("small", { class: "wording" }, data.labels[j])] : [];
+    const cells = [make("th", { scope: "row" }, data.names[j], ...words)];
     for (let h = 0; h < now.k; h += 1) {
       const i = at(j, h);
       const value = now.mean[i];
@@ -267,7 +271,7 @@
     const rows = rowsNow();
     const shown = all ? rows : rows.slice(0, FIRST);
     const heads = [heading("Variable", "name", "Sort by name")];
-    for (let h = 0; h < now.k; h += 1) heads.push(heading(String(h + 1), h, `Sort by the loading on factor ${h + 1}`));
+    for (let h = 0; h < now.k; h += 1) heads.push(heading(short(h), h, `Sort by the loading on ${factor(h)}`));
     heads.push(heading("h²", "common", "Sort by communality"));
     table.replaceChildren(make("thead", {}, make("tr", {}, ...heads)), make("tbody", {}, ...shown.map(bodyRow)));
     byId("count").textContent = rows.length === p ? `${p} variables` : `${rows.length} of ${p} variables`;
@@ -335,12 +339,13 @@
     return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
   const four = (value) => Number(value.toFixed(4));
+  const head = (h) => (now.factors ? now.factors[h] : `factor${h + 1}`);
   const tables = {
     loadings: () => {
-      const names = ["variable"];
-      for (let h = 1; h <= now.k; h += 1) names.push(`factor${h}`, `factor${h}_lower`, `factor${h}_upper`, `factor${h}_false_sign_rate`);
+      const names = data.labels ? ["variable", "label"] : ["variable"];
+      for (let h = 0; h < now.k; h += 1) for (const end of ["", "_lower", "_upper", "_false_sign_rate"]) names.push(`${head(h)}${end}`);
       return [names, ...data.names.map((name, j) => {
-        const line = [name];
+        const line = data.labels ? [name, data.labels[j]] : [name];
         for (let h = 0; h < now.k; h += 1) for (const side of [now.mean, now.lower, now.upper, now.sign]) line.push(four(side[at(j, h)]));
         return line;
       })];
@@ -353,7 +358,7 @@
       for (let i = 0; i < p; i += 1) for (let j = 0; j < i; j += 1) lines.push([data.names[j], data.names[i], ...kinds.map((kind) => four(pair(kind, i, j)))]);
       return lines;
     },
-    scores: () => [data.axes[0].shares.map((_, h) => `factor${h + 1}`), ...data.scores],
+    scores: () => [data.axes[0].factors || data.axes[0].shares.map((_, h) => `factor${h + 1}`), ...data.scores],
   };
   for (const button of document.querySelectorAll("[data-download]")) {
     button.addEventListener("click", () => {

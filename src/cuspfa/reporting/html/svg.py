@@ -1,4 +1,4 @@
-"""Figures of `cuspfa.plots` as parts of a page: SVG whose colours and font the style sheet sets."""
+"""Figures as SVG elements of a page, whose style sheet sets colours and font."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from markupsafe import Markup
 from matplotlib import style
 from matplotlib.figure import Figure
 
-WIDTH = 400.0
+FIGURE_WIDTH = 400.0
 """Width in points of a figure beside another."""
 STYLE = {
     "svg.fonttype": "none",
@@ -38,7 +38,7 @@ def as_svg(
     draw: Callable[[Any], object],
     *,
     height: float,
-    width: float = WIDTH,
+    width: float = FIGURE_WIDTH,
     bare: bool = False,
 ) -> Markup:
     """The SVG element of a figure that `draw` draws on the axes it is given.
@@ -46,9 +46,9 @@ def as_svg(
     Parameters
     ----------
     key : str
-        What ids in the figure begin with; different for each figure of a page.
+        Prefix of ids in the figure, different for each figure of a page.
     title : str
-        Read out in place of the figure.
+        Text for screen readers.
     draw : callable
         Draws on matplotlib Axes.
     height, width : float
@@ -56,7 +56,7 @@ def as_svg(
     bare : bool, default=False
         Let the axes fill the figure, without labels.
     """
-    # The user's own style does not change a report, and is the same afterwards.
+    # A report does not depend on the user's matplotlib style, and does not change it.
     with style.context(("default", STYLE)), warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from")  # the browser has them
         figure = Figure(
@@ -101,7 +101,7 @@ def _for_page(text: str, key: str, title: str, words: dict[str, list[str]]) -> M
 
 
 def _clean(element: ElementTree.Element, key: str, used: set[str]) -> None:
-    """Styles become attributes, ids begin with the key, and what is not needed is dropped."""
+    """Turn styles into attributes, prefix ids with the key, and drop what is not needed."""
     element.tag = element.tag.rpartition("}")[2]
     element.tail = None
     if element.tag not in ("text", "tspan"):

@@ -10,10 +10,11 @@ from typing import Any
 
 from cuspfa.reporting.plots.intervals import plot_communality, plot_forest
 from cuspfa.reporting.plots.maps import plot_correlation, plot_loadings
-from cuspfa.reporting.plots.progress import plot_search, plot_trace
+from cuspfa.reporting.plots.progress import plot_model_error, plot_search, plot_trace
 
-KINDS: dict[str, Callable[..., Any]] = {
+PLOTS: dict[str, Callable[..., Any]] = {
     "search": plot_search,
+    "model_error": plot_model_error,
     "loadings": plot_loadings,
     "forest": plot_forest,
     "correlation": plot_correlation,
@@ -23,11 +24,12 @@ KINDS: dict[str, Callable[..., Any]] = {
 """By the word that the command line knows a figure by."""
 
 __all__ = [
-    "KINDS",
+    "PLOTS",
     "plot_communality",
     "plot_correlation",
     "plot_forest",
     "plot_loadings",
+    "plot_model_error",
     "plot_search",
     "plot_trace",
 ]

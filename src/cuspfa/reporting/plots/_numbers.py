@@ -11,17 +11,10 @@ from cuspfa._utils.arguments import must_be, whole
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.draws import N_DRAWS, Draws, check_draws
 
-FEWEST = 200
+FEWEST_PLOT_DRAWS = 200
 """Draws behind intervals of very many loadings; otherwise there are `N_DRAWS`."""
-NUMBERS = 1 << 26
+MOST_PLOT_LOADINGS = 1 << 26
 """Most loadings in all draws together: 512 MB."""
-
-
-def check_posterior(posterior: Any) -> Posterior:
-    """The posterior, or an error if it is something else, such as a model."""
-    if not isinstance(posterior, Posterior):
-        raise must_be("posterior", "a posterior such as model.posterior_", type(posterior).__name__)
-    return posterior
 
 
 def make_draws(
@@ -30,7 +23,11 @@ def make_draws(
     """The draws that were given, or new ones."""
     if draws is None:
         size = len(posterior.noise_variance) * max(posterior.n_active, 1)
-        number = max(FEWEST, min(N_DRAWS, NUMBERS // size)) if n_draws is None else n_draws
+        number = (
+            max(FEWEST_PLOT_DRAWS, min(N_DRAWS, MOST_PLOT_LOADINGS // size))
+            if n_draws is None
+            else n_draws
+        )
         return posterior.draw(number, random_state=random_state)
     return check_draws(draws, len(posterior.noise_variance))
 

@@ -9,10 +9,11 @@ import numpy as np
 
 from cuspfa._typing import Array, Indices, RandomState
 from cuspfa._utils.arguments import whole
-from cuspfa.posterior.base import Posterior
+from cuspfa.posterior.base import Posterior, check_posterior
 from cuspfa.posterior.draws import Draws, Interval
 from cuspfa.reporting.figures.canvas import (
     DARK,
+    LONGEST_NAME,
     ManyAxes,
     label_rows,
     panels,
@@ -22,8 +23,9 @@ from cuspfa.reporting.figures.canvas import (
     together,
 )
 from cuspfa.reporting.figures.values import grouped_order
-from cuspfa.reporting.figures.variables import MOST, draw_communality, draw_dots
-from cuspfa.reporting.plots._numbers import check_factors, check_posterior, make_draws
+from cuspfa.reporting.figures.variables import FIGURE_ROWS, draw_communality, draw_dots
+from cuspfa.reporting.labels import shortened
+from cuspfa.reporting.plots._numbers import check_factors, make_draws
 from cuspfa.reporting.summary import factor_shares
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ def plot_forest(
     ax: Any = None,
     *,
     prob: float = 0.95,
-    most: int = MOST,
+    most: int = FIGURE_ROWS,
     draws: Draws | None = None,
     n_draws: int | None = None,
     random_state: RandomState = 0,
@@ -45,8 +47,8 @@ def plot_forest(
 
     Points are posterior mean loadings on the correlation scale, as `model.loadings_` has them, on
     principal axes or those of its rotation. For the intervals draws are aligned to these
-    (`posterior.align`): with a rotation they hold the uncertainty of the axes too, without one
-    that of the loadings alone.
+    (`posterior.align`): with a rotation they include the uncertainty of the axes, without one
+    only that of the loadings.
 
     Parameters
     ----------
@@ -96,16 +98,18 @@ def plot_forest(
             say(one, "no factors")
         return axes[0] if single else together(axes)
     loadings = posterior.rotated_solution.loadings
-    variables = _strongest(loadings, chosen, most)
+    variables = _variables_to_show(loadings, chosen, most)
     found = make_draws(posterior, draws, n_draws, random_state)
     interval = posterior.align(draws=found).table(prob, columns=variables)
     share, _ = factor_shares(posterior, found)
     share = np.pad(share, (0, max(k - len(share), 0)))  # draws may have fewer factors
+    titles = [shortened(one, LONGEST_NAME) for one in posterior.factor_names]
     for one, h in zip(axes, chosen, strict=True):
         ends = Interval(interval.lower[:, h], interval.upper[:, h])
         draw_dots(one, loadings[variables, h], ends, 22 if number == 1 else 10)
         one.axvline(0, color=DARK, lw=0.8, zorder=0)
-        one.set_title(_title(share[h], h, alone=number == 1))
+        title = _factor_title(share[h], titles[h], alone=number == 1)
+        one.set_title(title, parse_math=False)
     label_rows(axes[0], [names[j] for j in variables])
     if p > most:
         which = "strongest" if number == 1 else "strongest of each factor:"
@@ -114,10 +118,10 @@ def plot_forest(
     return axes[0] if single else together(axes)
 
 
-def _title(share: float, h: int, *, alone: bool) -> str:
-    """With the median of draws, as in a summary."""
+def _factor_title(share: float, name: str, *, alone: bool) -> str:
+    """The title of a factor, with the median of its share of the variance."""
     part = f"{100 * share:.1f} %"
-    return f"Factor {h + 1}, {part} of the variance" if alone else f"Factor {h + 1}\n{part}"
+    return f"{name}, {part} of the variance" if alone else f"{name}\n{part}"
 
 
 def _height(rows: int) -> float:
@@ -125,7 +129,7 @@ def _height(rows: int) -> float:
     return max(2.8, 1.3 + 0.2 * rows)
 
 
-def _strongest(loadings: Array, factors: list[int], most: int) -> Indices:
+def _variables_to_show(loadings: Array, factors: list[int], most: int) -> Indices:
     """Variables to show, as many of each factor, in the order to show them in."""
     size = np.abs(loadings[:, factors])
     rank = np.argsort(np.argsort(-size, axis=0, kind="stable"), axis=0).min(axis=1)
@@ -136,7 +140,7 @@ def _strongest(loadings: Array, factors: list[int], most: int) -> Indices:
 
 
 def _explain(axes: list[Axes], prob: float, *, own: bool) -> None:
-    words = f"loading, {100 * prob:g} % interval (hollow if it holds 0)"
+    words = f"loading, {100 * prob:g} % interval (hollow if it contains 0)"
     if len(axes) == 1:
         axes[0].set_xlabel(words)
         return
@@ -144,7 +148,7 @@ def _explain(axes: list[Axes], prob: float, *, own: bool) -> None:
         one.locator_params(axis="x", nbins=4)
     if own:
         axes[0].figure.supxlabel(words, fontsize="medium")
-    else:  # a label of the whole figure is the caller's
+    else:  # the caller labels the whole figure
         for one in axes:
             one.set_xlabel("loading")
 
@@ -154,7 +158,7 @@ def plot_communality(
     ax: Any = None,
     *,
     prob: float = 0.95,
-    most: int = MOST,
+    most: int = FIGURE_ROWS,
     draws: Draws | None = None,
     n_draws: int | None = None,
     random_state: RandomState = 0,
@@ -199,7 +203,7 @@ def plot_communality(
         say(axes, "no factors")
         return axes
     found = make_draws(posterior, draws, n_draws, random_state)
-    # Of a variable that no factor explains the mean loadings give less than any draw does.
+    # If no factor explains a variable, the communality by mean loadings is below that of any draw.
     middle = np.median(found.communality, axis=0)
     ends = posterior.interval("communality", prob, draws=found)
     draw_communality(axes, names, middle, ends, prob=prob, most=most)

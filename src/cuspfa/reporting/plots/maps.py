@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cuspfa._typing import Array, Indices
+from cuspfa._utils.wording import minus
 from cuspfa.diagnostics.fit_indices import srmr
-from cuspfa.posterior.base import Posterior
+from cuspfa.posterior.base import Posterior, check_posterior
 from cuspfa.reporting.figures.canvas import (
     DARK,
     DIVERGING,
     ManyAxes,
+    label_factors,
     label_rows,
     ordinal,
     panels,
@@ -23,19 +25,18 @@ from cuspfa.reporting.figures.canvas import (
     together,
 )
 from cuspfa.reporting.figures.values import fitted_correlation, grouped_order
-from cuspfa.reporting.figures.variables import WIDEST, draw_matrix
-from cuspfa.reporting.labels import minus
-from cuspfa.reporting.plots._numbers import check_posterior
+from cuspfa.reporting.figures.variables import LARGEST_DRAWN_MATRIX, draw_matrix
+from cuspfa.reporting.labels import axes_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-ROW, TALLEST = 0.21, 9.0
+ROW_INCHES, TALLEST_INCHES = 0.21, 9.0
 """Inches of a row with a name, and of the tallest figure."""
-CELL = (0.3, 0.13)
+CELL_INCHES = (0.3, 0.13)
 """Width and height in inches of a cell that has room for its value."""
-DOTTED = 150
-"""Variables beyond which a diagonal, one cell wide, would be seen as dots."""
+SOLID_DIAGONAL = 150
+"""Variables above which the diagonal is drawn as a line: single cells would look like dots."""
 
 
 def plot_loadings(posterior: Posterior, ax: Any = None) -> Axes:
@@ -43,8 +44,8 @@ def plot_loadings(posterior: Posterior, ax: Any = None) -> Axes:
 
     Posterior mean loadings on the correlation scale, as `model.loadings_` has them, on principal
     axes or those of its rotation. Within a group variables go from the largest loading on its
-    factor down to the most negative; lines part the groups. Where not all names fit, every so many
-    rows are named, and the figure says so.
+    factor down to the most negative; lines separate the groups. Where not all names fit, only every
+    second, third, ... row is named, and the label of the axis says so.
 
     Parameters
     ----------
@@ -70,7 +71,7 @@ def plot_loadings(posterior: Posterior, ax: Any = None) -> Axes:
     p, k = loadings.shape
     names = shown_names(posterior)
     width = 2.3 + room_for(names) + 0.42 * min(max(k, 3), 24)
-    (axes,) = panels(ax, 1, (width, float(np.clip(1.3 + ROW * p, 2.8, TALLEST))))
+    (axes,) = panels(ax, 1, (width, float(np.clip(1.3 + ROW_INCHES * p, 2.8, TALLEST_INCHES))))
     axes.set_title("Mean loadings")
     if k == 0:
         say(axes, "no factors")
@@ -80,9 +81,8 @@ def plot_loadings(posterior: Posterior, ax: Any = None) -> Axes:
     image = draw_matrix(axes, shown, 1.0)
     step = label_rows(axes, [names[j] for j in order])
     axes.set_ylabel(_thinned(step, p))
-    axes.set_xticks(range(k), [str(h + 1) for h in range(k)])
-    rotation = posterior.rotation
-    axes.set_xlabel(f"factor ({'principal axes' if rotation is None else rotation.method})")
+    label_factors(axes, posterior)
+    axes.set_xlabel(f"factor ({axes_name(posterior.rotation)})")
     for edge in _edges(groups):
         axes.axhline(edge, color=DARK, lw=0.8)
     _write(axes, shown)
@@ -94,10 +94,10 @@ def _write(ax: Axes, values: Array) -> None:
     """Write values into the cells, where these are large enough."""
     box = ax.get_window_extent()
     cell = box.width / values.shape[1] / ax.figure.dpi, box.height / len(values) / ax.figure.dpi
-    if cell[0] < CELL[0] or cell[1] < CELL[1]:
+    if cell[0] < CELL_INCHES[0] or cell[1] < CELL_INCHES[1]:
         return
     for (row, column), value in np.ndenumerate(values):
-        colour = "white" if abs(value) > 0.85 else DARK  # whichever has more contrast
+        colour = "white" if abs(value) > 0.85 else DARK  # the one with more contrast
         text = minus(f"{value:z.2f}".replace("0.", ".", 1))
         ax.text(column, row, text, ha="center", va="center", fontsize=7, color=colour)
 
@@ -112,7 +112,7 @@ def _thinned(step: int, p: int) -> str:
 
 
 def plot_correlation(posterior: Posterior, ax: Any = None) -> ManyAxes:
-    """Draw correlations of the data, those of the model, and what is left, side by side.
+    """Draw correlations of the data, those of the model, and the residuals, side by side.
 
     Variables are in the order of `plot_loadings`, so that groups stand along the diagonal. The
     residuals have a colour scale of their own, up to the largest of them.
@@ -128,7 +128,7 @@ def plot_correlation(posterior: Posterior, ax: Any = None) -> ManyAxes:
     -------
     ndarray of three matplotlib Axes
         Sample, fitted, residual. For wide or sparse data whose correlations are not kept, two of
-        them say so. Of more than 1000 variables every so many are drawn.
+        them say so. Of more than 1000 variables every second, third, ... is drawn.
 
     Examples
     --------
@@ -141,7 +141,7 @@ def plot_correlation(posterior: Posterior, ax: Any = None) -> ManyAxes:
     check_posterior(posterior)
     loadings = posterior.rotated_solution.loadings
     order, groups = grouped_order(loadings)
-    thin = math.ceil(len(order) / WIDEST)
+    thin = math.ceil(len(order) / LARGEST_DRAWN_MATRIX)
     shown, edges = order[::thin], _edges(groups[::thin])
     every = shown_names(posterior)
     names = [every[j] for j in shown]
@@ -161,7 +161,7 @@ def plot_correlation(posterior: Posterior, ax: Any = None) -> ManyAxes:
         label = _missed(sample, fitted_correlation(flat))
         drawn.append((axes[2], residual, limit or 1.0, label))
     for number, (one, values, scale, label) in enumerate(drawn):
-        step = _square(one, values, scale, names, edges, label)
+        step = _draw_square(one, values, scale, names, edges, label)
         one.set_xlabel(_thinned(step * thin, len(order)))
         if number:  # rows are the same in all panels
             one.tick_params(labelleft=False)
@@ -176,14 +176,14 @@ def _missed(sample: Array, fitted: Array) -> str:
     return f"sample − fitted (root mean square {srmr(sample, fitted):.3f})"
 
 
-def _square(
+def _draw_square(
     ax: Axes, values: Array, limit: float, names: list[str], edges: Array, label: str
 ) -> int:
     """A matrix with a colour bar and names. Returns the step of `label_rows`."""
     from matplotlib.ticker import MaxNLocator
 
     image = draw_matrix(ax, values, limit)
-    if len(values) > DOTTED and np.allclose(np.diag(values), 1.0):
+    if len(values) > SOLID_DIAGONAL and np.allclose(np.diag(values), 1.0):
         # There are fewer pixels than cells, and only some of them would be on the diagonal.
         ax.plot([0, len(values) - 1], [0, len(values) - 1], color=DIVERGING[-1], lw=0.8)
     for edge in edges:

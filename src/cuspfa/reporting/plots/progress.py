@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cuspfa._typing import RandomState
 from cuspfa._utils.arguments import must_be
-from cuspfa.diagnostics.mcmc import HIGHEST, r_hat_text
+from cuspfa._utils.fit_warning_text import HIGHEST_R_HAT
+from cuspfa._utils.wording import counted
+from cuspfa.diagnostics.mcmc import r_hat_text
 from cuspfa.errors import InputError
-from cuspfa.posterior.base import Posterior
+from cuspfa.posterior.base import Posterior, check_posterior
 from cuspfa.posterior.draws import Draws
 from cuspfa.posterior.fit_info import FitInfo
-from cuspfa.posterior.sampled import SampledPosterior
 from cuspfa.reporting.figures.canvas import ManyAxes, panels, say, together
+from cuspfa.reporting.figures.error_curve import draw_error_curve
 from cuspfa.reporting.figures.search import draw_bound, draw_chains, draw_search, draw_shares
-from cuspfa.reporting.plots._numbers import check_posterior, make_draws
+from cuspfa.reporting.headline import curve_notes, large_share
+from cuspfa.reporting.plots._numbers import make_draws
 from cuspfa.reporting.summary import factor_shares
 
 if TYPE_CHECKING:
@@ -60,20 +64,57 @@ def plot_search(
     ('number of factors', 'factor')
     """
     check_posterior(posterior)
-    entries = _fit_info(posterior).search
+    entries = _checked_fit_info(posterior).search
     left, right = panels(ax, 2, (9.0, 4.2))
-    draw_search(left, entries, posterior.n_active, sampled=isinstance(posterior, SampledPosterior))
+    draw_search(
+        left, entries, posterior.n_active, sampled=posterior.chain_log_likelihood is not None
+    )
     left.set_title("How many factors?")
     right.set_title("How strong is each?")
     if posterior.n_active == 0:
         say(right, "no factors")
     else:
         found = make_draws(posterior, draws, n_draws, random_state)
-        draw_shares(right, *factor_shares(posterior, found))
+        large = large_share(len(posterior.scale), posterior.n_rows)
+        draw_shares(right, *factor_shares(posterior, found), large)
     return together([left, right])
 
 
-def _fit_info(posterior: Posterior) -> FitInfo:
+def plot_model_error(posterior: Posterior, ax: Any = None) -> Axes:
+    """Draw the number of factors by tolerated model error, `posterior.model_error_curve`.
+
+    Hollow points are numbers that are as good within the Monte Carlo error of the evidence. The
+    error of the fit itself is orange.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        Of a fitted model: `model.posterior_`.
+    ax : matplotlib Axes or None, default=None
+        Where to draw; None makes a figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from cuspfa import CuspFactorAnalysis, datasets, plots
+    >>> X = datasets.simulate(200, 10, 2, random_state=1).X
+    >>> plots.plot_model_error(CuspFactorAnalysis().fit(X).posterior_).get_ylabel()
+    'number of factors'
+    """
+    check_posterior(posterior)
+    (axes,) = panels(ax, 1, (5.6, 3.6))
+    curve = posterior.model_error_curve
+    draw_error_curve(axes, curve, posterior.model_error)
+    axes.set_title("How wrong may the model be?")
+    if curve.gap is not None:
+        axes.set_title("\n".join(textwrap.wrap(curve_notes(curve)[0], 60)), fontsize="small")
+    return axes
+
+
+def _checked_fit_info(posterior: Posterior) -> FitInfo:
     if posterior.fit_info is None:
         raise InputError(
             "posterior must have a record of its fit. Got one without: use model.posterior_ of a "
@@ -112,17 +153,17 @@ def plot_trace(posterior: Posterior, ax: Any = None, *, log: bool = True) -> Axe
     check_posterior(posterior)
     if not isinstance(log, (bool, np.bool_)):
         raise must_be("log", "True or False", log)
-    fit_info = _fit_info(posterior)
+    fit_info = _checked_fit_info(posterior)
     (axes,) = panels(ax, 1, (5.6, 3.6))
-    if isinstance(posterior, SampledPosterior):
-        found = posterior.diagnostics
+    chains, found = posterior.chain_log_likelihood, posterior.diagnostics
+    if chains is not None and found is not None:
         worst = r_hat_text(found.worst_r_hat, 3)
-        worst = worst if found.worst_r_hat > HIGHEST else f"at most {worst}"
+        worst = worst if found.worst_r_hat > HIGHEST_R_HAT else f"at most {worst}"
         known = f"R-hat {worst}, effective size at least {found.smallest_size:.0f}"
         axes.set_title("Too few draws for R-hat" if np.isnan(found.worst_r_hat) else known)
-        draw_chains(axes, posterior.log_likelihood.reshape(posterior.n_chains, -1))
+        draw_chains(axes, chains)
     else:
-        count = f"{fit_info.n_iter} iteration{'s' if fit_info.n_iter != 1 else ''}"
-        axes.set_title(f"Bound: {count}, {fit_info.status.split(':')[0]}")
+        iterations = counted(fit_info.n_iter, "iteration")
+        axes.set_title(f"Bound: {iterations}, {fit_info.status.split(':')[0]}")
         draw_bound(axes, fit_info, log=log)
     return axes

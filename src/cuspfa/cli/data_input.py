@@ -1,0 +1,179 @@
+"""Data and models on the command line: their options checked, the table read and described."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from cuspfa import datasets
+from cuspfa._typing import Array
+from cuspfa._utils.arguments import must_be, positive, whole
+from cuspfa._utils.fit_warning_text import CLASSES
+from cuspfa.cli.options import DataOptions, ModelOptions, MomentsOptions
+from cuspfa.cli.progress import progress
+from cuspfa.cli.reading import check_matrix_options, parse_columns, read_matrix
+from cuspfa.cli.terminal import Page, show_doubts, show_left_out, show_missing, show_reading
+from cuspfa.data.column_choice import ColumnChoice
+from cuspfa.data.out_of_core.stream import Plan
+from cuspfa.data.tables.cells import column_of_numbers
+from cuspfa.data.tables.column_names import find_column
+from cuspfa.data.tables.read_table import Table, load_table, reads_by_blocks, screened
+from cuspfa.data.tables.reader import FileTable
+from cuspfa.errors import InputError
+from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
+from cuspfa.inference.gibbs.settings import Gibbs
+from cuspfa.inference.variational.settings import Variational
+from cuspfa.model.model_error import LARGEST_MODEL_ERROR
+
+
+def check_data(options: DataOptions) -> None:
+    """Refuse no data, two sources of data, and options that do not go together."""
+    if options.data is None and options.example is None:
+        raise InputError("give a file with data, - for standard input, or --example bfi.")
+    if options.data is not None and options.example is not None:
+        raise InputError("give a file or --example, not both.")
+    if isinstance(options, MomentsOptions):
+        check_matrix_options(options)
+
+
+def check_model(options: ModelOptions) -> None:
+    """Refuse values of options that no model has."""
+    if options.method not in CLASSES:
+        raise must_be("--method", "variational or gibbs", options.method)
+    whole("--seed", options.seed, 0)
+    if options.max_time is not None:
+        positive("--max-time", options.max_time)
+    if options.model_error != "auto" and not 0 <= options.model_error <= LARGEST_MODEL_ERROR:
+        most = f"auto or a number from 0 to {LARGEST_MODEL_ERROR}"
+        raise must_be("--model-error", most, options.model_error)
+    if options.model_error == "auto" and options.method == "gibbs":
+        raise InputError(
+            "--model-error must be a number with --method gibbs, which does not learn it. Fit with "
+            "--method variational first and give the error that it prints."
+        )
+    if options.max_factors is not None:
+        whole("--max-factors", options.max_factors, 0)
+        if options.method == "gibbs":
+            raise InputError("--max-factors is for --method variational. Leave it out.")
+
+
+def estimator_of(
+    options: ModelOptions,
+    *,
+    n_factors: int | None = None,
+    rotation: str | None = None,
+    callback: Callable[[Any], None] | None = None,
+) -> CuspFactorAnalysis:
+    """The model of the options."""
+    method: Variational | Gibbs
+    if options.method == "gibbs":
+        method = Gibbs(max_time=options.max_time, callback=callback)
+    else:
+        method = Variational(
+            max_factors=options.max_factors, max_time=options.max_time, callback=callback
+        )
+    return CuspFactorAnalysis(
+        n_factors="auto" if n_factors is None else n_factors,
+        method=method,
+        standardize=options.standardize,
+        model_error=options.model_error,
+        rotation=rotation,
+        random_state=options.seed,
+    )
+
+
+# --- tables ---
+
+
+def read_data(
+    options: DataOptions, page: Page, *, factors: int | None = None, quiet: bool = False
+) -> Table:
+    """Read the table, and print what was read, left out and missing.
+
+    A number of `factors` above that of the columns is an error, before the cells are read if the
+    names of the columns are known by then.
+    """
+    table = _table(options, page, factors, quiet)
+    if quiet or table.by_blocks:
+        show_doubts(page, table.notes)
+    else:
+        show_reading(page, table)
+    _check_factors(factors, len(table.names))
+    show_left_out(page, table)
+    show_missing(page, table)
+    return table
+
+
+def read_rows(
+    options: DataOptions, page: Page, command: str, *, quiet: bool = False
+) -> tuple[Table, Array]:
+    """As `read_data`, for a command that needs all rows in memory: the table, and its rows."""
+    if options.data is not None and reads_by_blocks(options.data, None, options.read.reading()):
+        raise needs_memory(options.data, command)
+    table = read_data(options, page, quiet=quiet)
+    return table, table.rows
+
+
+def needs_memory(path: str, command: str) -> InputError:
+    """The error for data that can be read by blocks only."""
+    return InputError(
+        f"{path} is a folder, an array or a file that does not fit into memory, and cuspfa "
+        f"{command} needs all rows in memory. Give a file with a sample of the rows."
+    )
+
+
+def choose_columns(
+    options: DataOptions, names: list[str], factors: int | None = None
+) -> ColumnChoice:
+    """Columns by name or number. Mistakes raise an error before the cells are read."""
+    asked = parse_columns("--columns", options.columns or (), names)
+    unwanted = parse_columns("--exclude", options.exclude or (), names)
+    included = parse_columns("--include", options.include or (), names)
+    _check_factors(factors, len(names))
+    chosen = sorted({*asked, *included}) if options.columns else range(len(names))
+    return ColumnChoice(
+        chosen, unwanted, bool(options.columns), included=included, drops_covariates=True
+    )
+
+
+def _table(options: DataOptions, page: Page, factors: int | None, quiet: bool) -> Table:
+    def choose(names: list[str]) -> ColumnChoice:
+        return choose_columns(options, names, factors)
+
+    if isinstance(options, MomentsOptions) and options.correlation:
+        return read_matrix(options, choose)
+    if options.data is None:
+        file = example_file(options.id_column)
+        return screened(file, choose, options.read.reading())
+
+    def on_plan(plan: Plan) -> None:
+        _check_factors(factors, plan.n_columns)
+        if not quiet:
+            page.paragraph(f"Reading {options.data} by blocks: {plan} of memory.")
+
+    with progress(quiet) as bar:
+        return load_table(
+            options.data,
+            choose,
+            id_column=options.id_column,
+            how=options.read.reading(),
+            memory_limit=options.memory_limit if isinstance(options, MomentsOptions) else None,
+            progress=bar.on_rows,
+            on_plan=on_plan,
+        )
+
+
+def _check_factors(factors: int | None, columns: int) -> None:
+    if factors is not None and factors > columns:
+        raise must_be("--factors", f"at most the {columns} columns analysed", factors)
+
+
+def example_file(id_column: str | None) -> FileTable:
+    """The data that come with the package, as if they were read from a file."""
+    bunch = datasets.load_bfi(subset="items")
+    names = list(bunch.feature_names)
+    columns = [
+        column_of_numbers(name, values) for name, values in zip(names, bunch.data.T, strict=True)
+    ]
+    position = None if id_column is None else find_column("--id", id_column, names)
+    return FileTable("example bfi", "25 personality items", columns, len(bunch.data), [], position)

@@ -1,0 +1,316 @@
+"""Options of the commands, each declared once: cyclopts parses them, and the commands read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+
+from cyclopts import Parameter
+
+if TYPE_CHECKING:
+    from cuspfa.data.tables.dialect import Reading
+
+DECIMAL_SIGNS = {"point": ".", "comma": ","}
+"""The words of --decimal, and the signs that they stand for."""
+
+
+def _whole_number(type_: Any, tokens: Sequence[Any]) -> int:
+    try:
+        return int(tokens[0].value)
+    except ValueError:
+        raise ValueError(f'must be a whole number, got "{tokens[0].value}"') from None
+
+
+def _real_number(type_: Any, tokens: Sequence[Any]) -> float:
+    try:
+        return float(tokens[0].value)
+    except ValueError:
+        raise ValueError(f'must be a number, got "{tokens[0].value}"') from None
+
+
+def _any_case(type_: Any, tokens: Sequence[Any]) -> str:
+    """The word in small letters, if that is one of the words of the option."""
+    word = str(tokens[0].value)
+    words = [one for part in (type_, *get_args(type_)) for one in get_args(part)]
+    known = [one for one in words if isinstance(one, str)]
+    if known and word.lower() not in known:
+        raise ValueError(f'must be one of {", ".join(known)}, got "{word}"')
+    return word.lower()
+
+
+def choice_option(text: str) -> Parameter:
+    """An option that takes one of some words; capital letters do not matter."""
+    return Parameter(converter=_any_case, help=text)
+
+
+def _model_error(type_: Any, tokens: Sequence[Any]) -> float | Literal["auto"]:
+    if tokens[0].value == "auto":
+        return "auto"
+    try:
+        return float(tokens[0].value)
+    except ValueError:
+        raise ValueError(f'must be a number or auto, got "{tokens[0].value}"') from None
+
+
+def whole_option(text: str) -> Parameter:
+    """An option that takes a whole number."""
+    return Parameter(converter=_whole_number, help=text)
+
+
+def number_option(text: str) -> Parameter:
+    """An option that takes a number."""
+    return Parameter(converter=_real_number, help=text)
+
+
+def flag_option(text: str, name: str | None = None) -> Parameter:
+    """An option without a value."""
+    return Parameter(name=name, negative="", show_default=False, help=text)
+
+
+def output_option(text: str) -> Parameter:
+    """The file that a command writes."""
+    return Parameter(name=("--output", "-o"), help=text)
+
+
+RotationName = Literal[
+    "varimax", "quartimax", "equamax", "promax", "oblimin", "quartimin", "geomin"
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadingOptions:
+    """How a table is read."""
+
+    missing: Annotated[
+        list[str] | None,
+        Parameter(
+            negative="",
+            allow_leading_hyphen=True,
+            help="Codes for missing values, with commas between them, such as -99,999.",
+        ),
+    ] = None
+    header: Annotated[
+        bool | None,
+        Parameter(help="Whether the first row has the column names. Default: detected."),
+    ] = None
+    decimal: Annotated[
+        Literal["point", "comma"] | None,
+        choice_option("The decimal sign. Default: detected."),
+    ] = None
+
+    sheet: Annotated[
+        str | None,
+        Parameter(help="Sheet of a workbook, by name or number. Default: the first with cells."),
+    ] = None
+
+    order: Annotated[
+        list[str] | None,
+        Parameter(
+            negative="",
+            help="Words of answers from low to high, such as never,sometimes,often: columns of "
+            "these words become numbers. May be repeated.",
+        ),
+    ] = None
+
+    def reading(self) -> Reading:
+        """The options as arguments of the library's reader."""
+        from cuspfa._utils.spelling import as_option
+        from cuspfa.data.tables.answers import as_order
+        from cuspfa.data.tables.dialect import Reading
+
+        sign = None if self.decimal is None else DECIMAL_SIGNS[self.decimal]
+        codes = (word.strip() for text in self.missing or () for word in text.split(","))
+        return Reading(
+            self.header,
+            sign,
+            tuple(filter(None, codes)),
+            as_option,
+            self.sheet,
+            as_order([one.split(",") for one in self.order or ()], "--order"),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowOptions:
+    """What factors and variables are called."""
+
+    names: Annotated[
+        str | None,
+        Parameter(
+            help="Names of the factors, in their order, with commas between them, such as "
+            "Neuroticism,Extraversion."
+        ),
+    ] = None
+    reverse: Annotated[
+        list[str] | None,
+        Parameter(
+            negative="",
+            help="Factors to show with the opposite sign: numbers or names, with commas.",
+        ),
+    ] = None
+    wording: Annotated[
+        Path | None,
+        Parameter(
+            help="File with the name of a column and its wording in each row, as CSV or workbook. "
+            "Default: the labels of the data's file."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataOptions:
+    """A table, how it is read, and which of its columns are analysed."""
+
+    data: Annotated[str | None, Parameter(parse=False)] = None
+    """The file, - for standard input, or None for an example: an argument, not an option."""
+    example: Annotated[
+        Literal["bfi"] | None,
+        choice_option("Data that come with cuspfa: 25 personality items."),
+    ] = None
+    columns: Annotated[
+        list[str] | None,
+        Parameter(
+            negative="",
+            help="Columns to analyse: names with commas between them, ranges of names (x1-x9, "
+            "A1:O5), patterns (A*), or numbers from 1 on, such as 3-10. May be repeated. Default: "
+            "all columns of numbers.",
+        ),
+    ] = None
+    exclude: Annotated[
+        list[str] | None,
+        Parameter(negative="", help="Columns to leave out, written in the same way."),
+    ] = None
+    include: Annotated[
+        list[str] | None,
+        Parameter(
+            negative="",
+            help="Columns to analyse although they look like age, sex, grade, an identifier, a "
+            "target, a weight or a year.",
+        ),
+    ] = None
+    id_column: Annotated[
+        str | None,
+        Parameter(name="--id", help="Column with the names of the rows. It is not analysed."),
+    ] = None
+    read: Annotated[ReadingOptions, Parameter(name="*")] = ReadingOptions()
+
+
+@dataclass(frozen=True, kw_only=True)
+class MomentsOptions(DataOptions):
+    """Data that need not be rows in memory: a table that is read by blocks, or a matrix."""
+
+    memory_limit: Annotated[
+        str | None,
+        Parameter(
+            help="Memory limit, such as 4GB. The table is then read by blocks. Folders, and files "
+            "that do not fit into memory, are read so in any case."
+        ),
+    ] = None
+    correlation: Annotated[
+        bool,
+        flag_option(
+            "The file is a correlation or covariance matrix, or a triangle of one, of --n rows."
+        ),
+    ] = False
+    n: Annotated[
+        int | None,
+        whole_option("Number of rows that a matrix was made of. Default: its row named n."),
+    ] = None
+    means: Annotated[
+        str | None,
+        Parameter(
+            allow_leading_hyphen=True, help="Means of the variables of a matrix, with commas."
+        ),
+    ] = None
+    sds: Annotated[
+        str | None,
+        Parameter(help="Standard deviations of the variables of a matrix, with commas."),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions(DataOptions):
+    """Data and the model that is fitted to them, by a command that finds the number of factors."""
+
+    method: Annotated[str, choice_option("The engine: variational or gibbs.")] = "variational"
+    standardize: Annotated[
+        bool,
+        Parameter(show_default=False, help="Scale each column to unit variance first (default)."),
+    ] = True
+    max_factors: Annotated[
+        int | None,
+        whole_option(
+            "Largest number of factors in the search. Default: 100, or fewer if so many cannot be "
+            "identified from the columns."
+        ),
+    ] = None
+    max_time: Annotated[
+        float | None,
+        Parameter(
+            converter=_real_number,
+            help="Time limit of the search or the sampler in seconds. What was found by then is "
+            "kept. Default: no limit.",
+        ),
+    ] = None
+    model_error: Annotated[
+        float | Literal["auto"],
+        Parameter(
+            converter=_model_error,
+            help="How far the population may be from a factor model, in units of RMSEA, such as "
+            "0.05: factors that an error of this size could produce are not counted. auto learns "
+            "it with the number of factors.",
+        ),
+    ] = 0.0
+    seed: Annotated[
+        int,
+        whole_option("Seed of the random numbers. A variational fit does not depend on it."),
+    ] = 0
+    as_json: Annotated[
+        bool,
+        flag_option("Print the result as JSON. All else goes to standard error.", "--json"),
+    ] = False
+    quiet: Annotated[
+        bool,
+        flag_option(
+            "Print only the headline. Warnings, and what was left out, go to standard error."
+        ),
+    ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitOptions(ModelOptions, MomentsOptions):
+    """The command line of `cuspfa fit`."""
+
+    output: Annotated[
+        Path | None,
+        output_option("Save the fit to this file, such as fit.cusp."),
+    ] = None
+    report: Annotated[
+        Path | None,
+        Parameter(help="Write an HTML report to this file, such as report.html."),
+    ] = None
+    loadings: Annotated[
+        Path | None,
+        Parameter(help="Write loadings and communalities with 95 % intervals to this CSV file."),
+    ] = None
+    no_statistics: Annotated[
+        bool,
+        flag_option(
+            "Save the fit without cross-products or rotated rows of the data, from which rows "
+            "may be guessed. Measures of fit are then missing, and intervals are approximate."
+        ),
+    ] = False
+    factors: Annotated[
+        int | None,
+        whole_option("Number of factors. Default: inferred."),
+    ] = None
+    rotation: Annotated[
+        RotationName | None,
+        choice_option(
+            "Axes of the factors: uncorrelated (varimax, quartimax, equamax) or correlated "
+            "(promax, oblimin, quartimin, geomin). Default: principal axes."
+        ),
+    ] = None
+    show: Annotated[ShowOptions, Parameter(name="*")] = ShowOptions()

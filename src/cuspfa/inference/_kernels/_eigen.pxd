@@ -1,0 +1,217 @@
+# Eigendecomposition of small symmetric matrices.
+from libc.math cimport fabs, sqrt
+
+cdef enum:
+    # Up to this size Jacobi is used always, above it only for matrices that are nearly diagonal.
+    JACOBI = 8
+    MOST_SWEEPS = 40
+
+
+cdef inline bint nearly_diagonal(int k, double* s) noexcept nogil:
+    """Is one sweep of Jacobi enough, and quicker than the reduction to a tridiagonal matrix?
+
+    One is enough where all correlations off the diagonal are below 1e-7. It takes time for those
+    above 1e-13 only, about four times as long for each as the other way takes for each entry.
+    """
+    cdef int i, j, moved = 0
+    cdef double apart, product
+    for i in range(k):
+        for j in range(i):
+            apart, product = s[i * k + j] * s[i * k + j], fabs(s[i * k + i] * s[j * k + j])
+            if apart > 1e-14 * product:
+                return False
+            if apart > 1e-26 * product:
+                moved += 1
+    return 3 * moved < k * k
+
+
+cdef inline void jacobi(int k, double* s, double* rows) noexcept nogil:
+    """Cyclic Jacobi: s becomes diagonal, the rows of `rows` the eigenvectors."""
+    cdef int sweep, i, j, h
+    cdef double apart, ratio, tangent, cosine, sine, one, two, first, second
+    cdef bint moved
+    for i in range(k * k):
+        rows[i] = 0.0
+    for i in range(k):
+        rows[i * k + i] = 1.0
+    for sweep in range(MOST_SWEEPS):
+        moved = False
+        for i in range(k - 1):
+            for j in range(i + 1, k):
+                apart = s[i * k + j]
+                if fabs(apart) <= 1e-13 * sqrt(fabs(s[i * k + i] * s[j * k + j])):
+                    continue
+                moved = True
+                ratio = (s[j * k + j] - s[i * k + i]) / (2.0 * apart)
+                tangent = 1.0 / (fabs(ratio) + sqrt(1.0 + ratio * ratio))
+                if ratio < 0.0:
+                    tangent = -tangent
+                cosine = 1.0 / sqrt(1.0 + tangent * tangent)
+                sine = tangent * cosine
+                first = s[i * k + i] - tangent * apart
+                second = s[j * k + j] + tangent * apart
+                for h in range(k):
+                    one, two = s[i * k + h], s[j * k + h]
+                    s[i * k + h] = cosine * one - sine * two
+                    s[j * k + h] = sine * one + cosine * two
+                for h in range(k):
+                    s[h * k + i] = s[i * k + h]
+                    s[h * k + j] = s[j * k + h]
+                s[i * k + i], s[j * k + j] = first, second
+                s[i * k + j], s[j * k + i] = 0.0, 0.0
+                for h in range(k):
+                    one, two = rows[i * k + h], rows[j * k + h]
+                    rows[i * k + h] = cosine * one - sine * two
+                    rows[j * k + h] = sine * one + cosine * two
+        if not moved:
+            return
+
+
+cdef inline int eigen(
+    int k, double* s, double* values, double* rows, double* work
+) noexcept nogil:
+    """Eigenvalues, largest first, and eigenvectors as rows; 0 if it succeeded.
+
+    s is overwritten; `work` (K, K).
+    """
+    cdef int i, j, best, info = 0
+    cdef double one
+    if k <= JACOBI or nearly_diagonal(k, s):
+        jacobi(k, s, rows)
+        for i in range(k):
+            values[i] = s[i * k + i]
+    else:
+        info = eigen_unsorted(k, s, values, rows, work)
+        if info != 0:
+            return info
+    for i in range(k - 1):
+        best = i
+        for j in range(i + 1, k):
+            if values[j] > values[best]:
+                best = j
+        if best != i:
+            values[i], values[best] = values[best], values[i]
+            for j in range(k):
+                one = rows[i * k + j]
+                rows[i * k + j] = rows[best * k + j]
+                rows[best * k + j] = one
+    return info
+
+
+cdef inline int eigen_unsorted(
+    int k, double* s, double* values, double* rows, double* work
+) noexcept nogil:
+    """Eigenvalues in any order and eigenvectors as rows, by Householder and implicit QL.
+
+    Several times quicker than Jacobi where the matrix is not nearly diagonal; less exact for small
+    eigenvalues beside large ones, as LAPACK. s is overwritten; `work` (K, K). 0 if it succeeded.
+    """
+    cdef int i, j, h, m, step
+    cdef double total, f, g, p, c, sn, low, r
+    cdef double* e = work
+    cdef double* u
+    cdef double* to = work + k
+    cdef double* z
+    # Householder: row i of s becomes u of I − uuᵀ/values[i]; what is left is tridiagonal.
+    for i in range(k - 1, 0, -1):
+        u = s + i * k
+        total = 0.0
+        for j in range(i - 1):
+            total += u[j] * u[j]
+        if total == 0.0:
+            values[i], e[i] = 0.0, u[i - 1]
+            continue
+        f = u[i - 1]
+        total += f * f
+        g = -sqrt(total) if f >= 0.0 else sqrt(total)
+        e[i], u[i - 1] = g, f - g
+        total -= f * g
+        values[i] = total
+        for j in range(i):
+            to[j] = 0.0
+        for h in range(i):
+            f, z = u[h] / total, s + h * k
+            for j in range(i):
+                to[j] += f * z[j]
+        f = 0.0
+        for j in range(i):
+            f += u[j] * to[j]
+        f /= 2.0 * total
+        for j in range(i):
+            to[j] -= f * u[j]
+        for h in range(i):
+            f, g, z = u[h], to[h], s + h * k
+            for j in range(i):
+                z[j] -= f * to[j] + g * u[j]
+    # The product of the reflections, row by row, in the place of s.
+    values[0] = s[0]
+    s[0] = 1.0
+    e[0] = 0.0
+    for i in range(1, k):
+        u, total = s + i * k, values[i]
+        values[i] = u[i]
+        if total != 0.0:
+            for j in range(i):
+                to[j] = 0.0
+            for h in range(i):
+                f, z = u[h] / total, s + h * k
+                for j in range(i):
+                    to[j] += f * z[j]
+            for h in range(i):
+                f, z = u[h], s + h * k
+                for j in range(i):
+                    z[j] -= f * to[j]
+        for j in range(i):
+            u[j] = 0.0
+            s[j * k + i] = 0.0
+        u[i] = 1.0
+    for i in range(k):
+        for j in range(k):
+            rows[i * k + j] = s[j * k + i]
+    for i in range(1, k):
+        e[i - 1] = e[i]
+    e[k - 1] = 0.0
+    # QL with implicit shifts.
+    for i in range(k):
+        step = 0
+        while True:
+            m = i
+            while m < k - 1:
+                if fabs(e[m]) <= 1.1e-16 * (fabs(values[m]) + fabs(values[m + 1])):
+                    break
+                m += 1
+            if m == i:
+                break
+            step += 1
+            if step > MOST_SWEEPS:
+                return 1
+            g = (values[i + 1] - values[i]) / (2.0 * e[i])
+            r = sqrt(g * g + 1.0)
+            g = values[m] - values[i] + e[i] / (g + (r if g >= 0.0 else -r))
+            sn, c, p = 1.0, 1.0, 0.0
+            h = m - 1
+            while h >= i:
+                f, low = sn * e[h], c * e[h]
+                r = sqrt(f * f + g * g)
+                e[h + 1] = r
+                if r == 0.0:
+                    values[h + 1] -= p
+                    e[m] = 0.0
+                    break
+                sn, c = f / r, g / r
+                g = values[h + 1] - p
+                r = (values[h] - g) * sn + 2.0 * c * low
+                p = sn * r
+                values[h + 1] = g + p
+                g = c * r - low
+                u, z = rows + h * k, rows + (h + 1) * k
+                for j in range(k):
+                    f = z[j]
+                    z[j] = sn * u[j] + c * f
+                    u[j] = c * u[j] - sn * f
+                h -= 1
+            if r == 0.0 and h >= i:
+                continue
+            values[i] -= p
+            e[i], e[m] = g, 0.0
+    return 0

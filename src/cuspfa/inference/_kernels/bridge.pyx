@@ -1,0 +1,210 @@
+"""Draws of bridge sampling rotated towards the mean of the proposal and whitened; their ratio.
+
+The definitions are `whitened_by_definition` of `cuspfa.inference.variational.bridge_proposal` and
+`root_by_definition` of `bridge_sampling`. Matrices are row-major.
+"""
+
+from libc.math cimport exp, fabs, fmax, fmin, isfinite, isnan, sqrt
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
+
+from ._blas cimport multiply, multiply_at
+
+cdef int MOST_STEPS = 100
+
+
+cdef int invert(int k, double* a, double* out) noexcept nogil:
+    """out = A⁻¹ by Gauss and Jordan with row pivots; A is overwritten. Not 0 if A is singular."""
+    cdef int i, j, h, best
+    cdef double pivot, factor, held
+    for i in range(k):
+        for j in range(k):
+            out[i * k + j] = 1.0 if i == j else 0.0
+    for i in range(k):
+        best = i
+        for h in range(i + 1, k):
+            if fabs(a[h * k + i]) > fabs(a[best * k + i]):
+                best = h
+        pivot = a[best * k + i]
+        if pivot == 0.0 or not isfinite(pivot):
+            return 1
+        if best != i:
+            for j in range(k):
+                held = a[i * k + j]
+                a[i * k + j] = a[best * k + j]
+                a[best * k + j] = held
+                held = out[i * k + j]
+                out[i * k + j] = out[best * k + j]
+                out[best * k + j] = held
+        pivot = 1.0 / pivot
+        for j in range(k):
+            a[i * k + j] *= pivot
+            out[i * k + j] *= pivot
+        for h in range(k):
+            factor = a[h * k + i]
+            if h == i or factor == 0.0:
+                continue
+            for j in range(k):
+                a[h * k + j] -= factor * a[i * k + j]
+                out[h * k + j] -= factor * out[i * k + j]
+    return 0
+
+
+cdef int polar(int k, double* x, double* work, double* inverse) noexcept nogil:
+    """The orthogonal polar factor in the place of x, by Newton's iteration X ← ½(sX + X⁻ᵀ/s).
+
+    The scale s makes the norms of both parts equal until the iteration converges by itself (Higham,
+    1986). `work` and `inverse` (K, K). Not 0 if x is singular.
+    """
+    cdef int step, i, j, size = k * k
+    cdef double norm, inverse_norm, scale = 1.0, moved, new, other
+    cdef bint near = False
+    for step in range(MOST_STEPS):
+        memcpy(work, x, size * sizeof(double))
+        if invert(k, work, inverse) != 0:
+            return 1
+        if not near:
+            norm, inverse_norm = 0.0, 0.0
+            for i in range(size):
+                norm += x[i] * x[i]
+                inverse_norm += inverse[i] * inverse[i]
+            scale = sqrt(sqrt(inverse_norm / norm))
+        else:
+            scale = 1.0
+        other, moved = 1.0 / scale, 0.0
+        for i in range(k):
+            for j in range(k):
+                new = 0.5 * (scale * x[i * k + j] + other * inverse[j * k + i])
+                moved += (new - x[i * k + j]) * (new - x[i * k + j])
+                work[i * k + j] = new
+        memcpy(x, work, size * sizeof(double))
+        if not isfinite(moved):
+            return 1
+        # Steps are squared: after one below 1e-8 what is left is rounding error.
+        if near and moved < 1e-16 * k:
+            return 0
+        near = moved < 1e-2 * k
+    return 1
+
+
+def whitened(
+    double[:, :, ::1] loadings, double[:, ::1] mean, shift, double[::1] rows,
+    double[:, ::1] inverse, double[::1] weights, double[::1] eigenvalues,
+    double[::1] quadratic, double[:, :, ::1] moved,
+):
+    """Fill Σ_j δ_jᵀ V_j^{-1} δ_j (B,) and Σ_j μ_j δ_jᵀ V_j^{-1} (B, K, K).
+
+    `loadings` (p, B, K); `inverse` is F⁻¹, `weights` and `eigenvalues` are those of `Loadings`.
+    `shift` is None or what `Shift.kernel_arguments` returns. Returns 0, or 1 where a draw has no
+    rotation towards the mean.
+    """
+    cdef int p = loadings.shape[0], size = loadings.shape[1], k = loadings.shape[2]
+    cdef int b, j, h, m = 0, info = 0
+    cdef double weight, own, factor, total
+    cdef double[:, ::1] change, directions, gains, turned
+    cdef double[::1] root
+    cdef bint shifted = shift is not None
+    if shifted:
+        change, root, directions, gains, turned = shift
+        m = directions.shape[1]
+    cdef double* memory = <double*> malloc((5 * p * k + 2 * m * k + 4 * k * k) * sizeof(double))
+    if memory == NULL:
+        raise MemoryError("No memory for the densities of these draws.")
+    cdef double* draw = memory
+    cdef double* center = draw + p * k
+    cdef double* scaled = center + p * k
+    cdef double* delta = scaled + p * k
+    cdef double* coordinates = delta + p * k
+    cdef double* products = coordinates + p * k
+    cdef double* turned_products = products + m * k
+    cdef double* towards = turned_products + m * k
+    cdef double* one = towards + k * k
+    cdef double* two = one + k * k
+    cdef double* transposed = two + k * k
+    with nogil:
+        for h in range(k):
+            for j in range(k):
+                transposed[h * k + j] = inverse[j, h]
+        for b in range(size):
+            for j in range(p):
+                memcpy(draw + j * k, &loadings[j, b, 0], k * sizeof(double))
+            if shifted:
+                for j in range(p):
+                    weight = change[j, b]
+                    for h in range(k):
+                        scaled[j * k + h] = weight * directions[j, h]
+                multiply_at(m, k, p, &directions[0, 0], scaled, products)
+                for j in range(m):
+                    for h in range(k):
+                        products[j * k + h] *= gains[j, h]
+                multiply(m, k, k, products, &turned[0, 0], turned_products)
+                multiply(p, k, m, &directions[0, 0], turned_products, center)
+                for j in range(p):
+                    for h in range(k):
+                        center[j * k + h] = mean[j, h] + root[j] * center[j * k + h]
+            else:
+                memcpy(center, &mean[0, 0], p * k * sizeof(double))
+            for j in range(p):
+                for h in range(k):
+                    scaled[j * k + h] = rows[j] * center[j * k + h]
+            multiply_at(k, k, p, draw, scaled, towards)
+            info = polar(k, towards, one, two)
+            if info != 0:
+                break
+            multiply(p, k, k, draw, towards, delta)
+            for j in range(p * k):
+                delta[j] -= center[j]
+            multiply(p, k, k, delta, transposed, coordinates)
+            total = 0.0
+            for j in range(p):
+                weight = weights[j]
+                for h in range(k):
+                    own, factor = coordinates[j * k + h], 1.0 + weight * eigenvalues[h]
+                    coordinates[j * k + h] = own * factor
+                    total += own * own * factor
+            quadratic[b] = total
+            multiply_at(k, k, p, &mean[0, 0], coordinates, one)
+            multiply(k, k, k, one, &inverse[0, 0], &moved[b, 0, 0])
+        free(memory)
+    return info
+
+
+def bennett_root(
+    double[::1] above, double[::1] below, double start, double tolerance, int most_steps
+):
+    """The root of Bennett's equation; `start` NaN means the middle of both means."""
+    cdef int size = above.shape[0], others = below.shape[0], i, step
+    cdef double low = above[0], high = above[0], value, part, new, slope
+    cdef double rising, falling, squares, squares_below, mean = 0.0, mean_below = 0.0
+    with nogil:
+        for i in range(size):
+            low, high = fmin(low, above[i]), fmax(high, above[i])
+            mean += above[i]
+        for i in range(others):
+            low, high = fmin(low, below[i]), fmax(high, below[i])
+            mean_below += below[i]
+        low, high = low - 1.0, high + 1.0
+        value = 0.5 * (mean / size + mean_below / others) if isnan(start) else start
+        for step in range(most_steps):
+            rising = falling = squares = squares_below = 0.0
+            for i in range(size):
+                part = 1.0 / (1.0 + exp(value - above[i]))
+                rising += part
+                squares += part * part
+            for i in range(others):
+                part = 1.0 / (1.0 + exp(below[i] - value))
+                falling += part
+                squares_below += part * part
+            rising, falling = rising / size, falling / others
+            slope = rising - squares / size + falling - squares_below / others
+            if rising > falling:
+                low = value
+            else:
+                high = value
+            new = value + (rising - falling) / slope if slope > 0.0 else low
+            if not low < new < high:
+                new = 0.5 * (low + high)
+            part, value = fabs(new - value), new
+            if part < tolerance:
+                break
+    return value

@@ -1,0 +1,36 @@
+import numpy as np
+
+from cuspfa._typing import Array, BoolArray, Indices
+
+def sweep(
+    rows: Array,
+    squares: Array,
+    n: float,
+    noise_shape: float,
+    noise_rate: float,
+    drawn: bool,
+    pooled: bool,
+    hyper_rate: float,
+    hyper_scale: float,
+    hyper_spread: float,
+    alpha: float,
+    stick_shape: float,
+    spike: float,
+    slab_variance: float,
+    most: int,
+    start_adapt: int,
+    rate_0: float,
+    rate_1: float,
+    every: int,
+    loadings: Array,
+    noise: Array,
+    variances: Array,
+    a: Array,
+    b: Array,
+    active: BoolArray | None,
+    log_survivors: Array | None,
+    terms: Indices | None,
+    first: int,
+    number: int,
+    bit_generator: np.random.BitGenerator,
+) -> tuple[int, Array, Array, Array, Array, Array, BoolArray, Array, Indices]: ...

@@ -1,0 +1,98 @@
+"""The search for the best run of a given number of factors.
+
+The spectral start is enough for most data. Where its run is slow, has factors without signal or is
+beaten by a start from a neighbouring K, further starts follow.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cuspfa.inference.variational.run import Status
+from cuspfa.inference.variational.search import Search
+from cuspfa.inference.variational.search_over_k import explore
+
+
+def search_given_k(search: Search, k: int) -> None:
+    """A spectral start, further starts where they may be better, and the polish."""
+    candidates = search.candidates
+    candidates.given_k = k
+    try:
+        first = search.try_state(search.spectral_state(k))
+        slow = first.n_iter > search.settings.slow_iterations
+        alive = candidates.is_alive(first.state)
+        if k and (slow or not alive or _neighbours_are_better(search, k)):
+            _try_other_starts(search, k)
+            _approach(search, k)
+    finally:  # also when it is stopped: other K were steps on the way
+        # A finite spike may call a given factor inactive: then the most that stayed count.
+        kept = k if k in candidates.best_by_k else max(candidates.best_by_k, default=None)
+        candidates.keep_only(kept)
+    search.polish()
+
+
+def _neighbours_are_better(search: Search, k: int) -> bool:
+    """Does a start from k + 1 or k − 1 factors of the spectrum lead to a higher bound?"""
+    candidates = search.candidates
+    if k not in candidates.best_by_k:
+        return False  # the labels of a finite spike do not have so many
+    before = candidates.best_by_k[k].total
+    fewer = search.try_state(search.spectral_state(k - 1), patient=True).state
+    search.try_state(search.larger(fewer), patient=True)
+    if k < min(search.max_factors, search.source.p):
+        more = search.try_state(search.spectral_state(k + 1), patient=True).state
+        search.try_state(search.smaller(more), patient=True)
+    return candidates.best_by_k[k].total > before + 2 * search.tol
+
+
+def _try_other_starts(search: Search, k: int) -> None:
+    """Reach k one factor at a time from the K that the spectrum suggests, and by random starts."""
+    state = search.try_state(search.spectral_state(), patient=True).state
+    while state.n_factors != k:
+        too_many = state.n_factors > k
+        start = search.smaller(state) if too_many else search.larger(state)
+        after = search.try_state(start, patient=True).state
+        if not too_many and after.n_factors <= state.n_factors:
+            break  # the labels of a finite spike do not have one more
+        state = after
+    rng = np.random.default_rng(0)
+    for _ in range(search.settings.random_starts):
+        search.try_state(search.random_state(k, rng), patient=True)
+
+
+def _approach(search: Search, k: int) -> None:
+    """Take k from a search over K of its own, where all starts so far leave empty factors.
+
+    Where there are many maxima, a start with all factors at once seldom finds the best, and may
+    end with factors without signal. If the search has k with all alive, these come first.
+    """
+    candidates = search.candidates
+    if candidates.has_alive(k):
+        return
+    path = search.anew(silent=False)
+    found = path.candidates
+    found.given_k = k
+    try:
+        explore(path)
+        found.prefer_alive = True
+        _walk_to(path, k)
+    finally:
+        if k in found.best_by_k:
+            candidates.prefer_alive = found.has_alive(k)
+            candidates.add(found.best_by_k[k])
+
+
+def _walk_to(search: Search, k: int) -> None:
+    """Try k from the nearest K below and above, one factor at a time."""
+    candidates = search.candidates
+    fewer = max((one for one in candidates.best_by_k if one < k), default=k)
+    more = min((one for one in candidates.best_by_k if one > k), default=k)
+    for grown in range(fewer + 1, k + 1):
+        if grown - 1 not in candidates.best_by_k:
+            break  # the labels of a finite spike do not have one more
+        search.grow(grown)
+    state = candidates.best_by_k.get(more, candidates.best).state
+    while state.n_factors > k:
+        state = search.try_state(search.smaller(state), patient=True).state
+    if k in candidates.best_by_k and candidates.best_by_k[k].status is Status.PRUNED:
+        search.try_state(candidates.best_by_k[k].state, patient=True)
