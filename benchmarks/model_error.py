@@ -322,7 +322,7 @@ NOTES = [
     "ε is learned with the number of factors by model_error='auto' and compared with the exact "
     "model (model_error=0) for the same data. Simulated data are cross-products, drawn by the "
     "Wishart distribution, except in the lines on single rows (outliers, items). Seeds are derived "
-    "from 20261118.",
+    "from 48610237.",
     f"Exact model: {EXACT_SETS} sets for each n of {', '.join(map(str, ROWS))}; p = 10 or 20, K "
     "from 1 to p/3, dense, sparse or falling loadings as in `datasets.simulate`. Noise: p = 10 and "
     "20, n = 50 to 1000. As often: McNemar's test does not find the learned error to be right less "
