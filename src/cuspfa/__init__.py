@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from cuspfa.data.latent_correlations import polychoric as polychoric
     from cuspfa.data.moments import Moments as Moments
     from cuspfa.data.out_of_core.stream import RowStream as RowStream
+    from cuspfa.data.robust_moments import robust_moments as robust_moments
     from cuspfa.data.tables.read_moments import read_moments as read_moments
     from cuspfa.data.tables.read_table import read_table as read_table
     from cuspfa.diagnostics import fit_indices as fit_indices
@@ -42,6 +43,7 @@ _HOMES = {
     "cuspfa.data.latent_correlations": ("polychoric",),
     "cuspfa.data.moments": ("Moments",),
     "cuspfa.data.out_of_core.stream": ("RowStream",),
+    "cuspfa.data.robust_moments": ("robust_moments",),
     "cuspfa.data.tables.read_moments": ("read_moments",),
     "cuspfa.data.tables.read_table": ("read_table",),
     "cuspfa.diagnostics.assumptions": ("check_assumptions",),
