@@ -1,4 +1,4 @@
-"""What issue 3 must reach, measured: `python -m benchmarks [section ...]`."""
+"""Required figures, measured: `python -m benchmarks [section ...]`."""
 
 import os
 
