@@ -239,12 +239,12 @@ class Moments:
         >>> sum(parts).n
         200
         """
-        moments_format.write_moments(self.n, self.mean, self.cross_products, self.names, path)
+        moments_format.save_moments(self.n, self.mean, self.cross_products, self.names, path)
 
     @classmethod
     def load(cls, path: Any) -> Self:
         """Read what `save` wrote; a file that is damaged or of another kind is a FileError."""
-        return cls(**moments_format.read_moments(path))
+        return cls(**moments_format.load_moments(path))
 
     def __add__(self, other: Moments) -> Moments:
         if not isinstance(other, Moments):

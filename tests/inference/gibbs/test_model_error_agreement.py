@@ -14,7 +14,7 @@ import pytest
 from cuspfa import CuspFactorAnalysis, CuspPrior, Gibbs, InverseGammaSlab
 from cuspfa.data.complete import prepare_rows
 from cuspfa.errors import CuspWarning
-from cuspfa.inference.compiled_sweeps import log_likelihoods, sweeps
+from cuspfa.inference.compiled_sweeps import log_likelihoods, sweep_chains
 from cuspfa.inference.gibbs.chain import GibbsState, Model, sweep
 from cuspfa.inference.gibbs.model_error import model_error_kernel
 from cuspfa.inference.kernels import begin_at
@@ -131,7 +131,7 @@ def log_ratio_of_evidences(rows, k, size, seed):
     chains = begin_at(state.loadings, state.noise, slab, 200, rng)
     of_near, of_exact = [], []
     for number in range(10):
-        chains = sweeps(chains, statistics, slab, PRIOR, 5 if number else 20, rng)
+        chains = sweep_chains(chains, statistics, slab, PRIOR, 5 if number else 20, rng)
         of_near.append(log_ratios(chains))
     kernel = model_error_kernel(source, size)
     model = Model(kernel, replace(PRIOR, slab=slab), 0.02, k, None, (-1.0, -5e-4), 1)

@@ -33,7 +33,7 @@ from cuspfa.errors import ConvergenceWarning, CuspWarning, DataError, FileError,
 from cuspfa.inference._kernels import kernel
 from cuspfa.inference.engine import engine_settings
 from cuspfa.inference.gibbs import chain
-from cuspfa.inference.gibbs.compiled_chain import compiled_sweeps
+from cuspfa.inference.gibbs.compiled_chain import sweep_compiled
 from cuspfa.posterior.sampled import Diagnostics
 from oracles import gibbs as oracle
 
@@ -390,9 +390,9 @@ def test_an_interruption_stops_all_threads_and_leaves_what_was_drawn(monkeypatch
         if first > 50 and not pressed:
             pressed.append(first)
             _thread.interrupt_main()
-        return compiled_sweeps(state, first, number, model, rng)
+        return sweep_compiled(state, first, number, model, rng)
 
-    monkeypatch.setattr(chain, "compiled_sweeps", pressing)
+    monkeypatch.setattr(chain, "sweep_compiled", pressing)
     # A process that was started in the background may ignore the signal.
     before_it = signal.signal(signal.SIGINT, signal.default_int_handler)
     request.addfinalizer(lambda: signal.signal(signal.SIGINT, before_it))
@@ -419,9 +419,9 @@ def test_an_error_in_one_thread_stops_the_others(monkeypatch):
         if first > 50 and not failed:  # the other chain goes on, for days
             failed.append(first)
             raise np.linalg.LinAlgError("Matrix is not positive definite")
-        return compiled_sweeps(state, first, number, model, rng)
+        return sweep_compiled(state, first, number, model, rng)
 
-    monkeypatch.setattr(chain, "compiled_sweeps", failing)
+    monkeypatch.setattr(chain, "sweep_compiled", failing)
     with pytest.raises(DataError, match="not positive definite"):
         fitted(wide, n_draws=10**6, n_chains=4, init="random", max_columns=3, n_jobs=2)
 

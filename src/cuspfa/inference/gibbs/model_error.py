@@ -115,7 +115,7 @@ def draw_exact_rows(
     return np.asarray(standard.transpose(0, 2, 1) @ scaled)
 
 
-def check_data(source: DataSource, size: float) -> None:
+def check_model_error_data(source: DataSource, size: float) -> None:
     """Raise a DataError where an error of this size cannot be sampled, with what to do instead."""
     needed, instead = _needed(size)
     if source.incomplete_rows is not None:
@@ -136,7 +136,7 @@ def check_data(source: DataSource, size: float) -> None:
 
 def model_error_kernel(source: DataSource, size: float) -> ModelErrorKernel:
     """The kernel for this source and an error of this size; a DataError where there is none."""
-    check_data(source, size)
+    check_model_error_data(source, size)
     statistics = source.statistics()
     assert statistics is not None
     kernel = ModelErrorKernel(statistics, ModelError.of_size(size, source.p))

@@ -32,7 +32,7 @@ from cuspfa.inference.gibbs.chain import (
 from cuspfa.inference.gibbs.checkpoints import Store, settings_of
 from cuspfa.inference.gibbs.compiled_chain import can_sweep
 from cuspfa.inference.gibbs.data_kernels import DataKernel, data_kernel
-from cuspfa.inference.gibbs.model_error import check_data, model_error_kernel
+from cuspfa.inference.gibbs.model_error import check_model_error_data, model_error_kernel
 from cuspfa.inference.kernels import draw_from_q
 from cuspfa.inference.updates import LoadingsDistribution
 from cuspfa.model.likelihoods.gaussian import Noise
@@ -282,7 +282,7 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
                 "GaussianSlab, or method='variational'."
             )
         if model_error > 0:
-            check_data(source, model_error)
+            check_model_error_data(source, model_error)
         return model_error
 
     def _model(self, source: DataSource, prior: CuspPrior, model_error: float) -> Model:

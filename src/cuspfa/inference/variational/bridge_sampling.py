@@ -21,7 +21,7 @@ from scipy.special import expit, gammaln
 
 from cuspfa._typing import Array
 from cuspfa.inference._kernels import kernel
-from cuspfa.inference.compiled_sweeps import log_likelihoods, sweeps
+from cuspfa.inference.compiled_sweeps import log_likelihoods, sweep_chains
 from cuspfa.inference.kernels import Statistics, begin_at, gram
 from cuspfa.inference.variational.bridge_proposal import Proposal
 from cuspfa.inference.variational.collapsed_bound import Evidence, log_volume
@@ -130,7 +130,7 @@ class Bridge:
         chains = begin_at(state.loadings, state.noise, slab, size, rng)
         for number in range(DRAWS_OF_A_CHAIN):
             count = SWEEPS_BETWEEN_DRAWS if number else BURN_IN_SWEEPS
-            chains = sweeps(chains, self._data, slab, self._prior, count, rng)
+            chains = sweep_chains(chains, self._data, slab, self._prior, count, rng)
             yield chains.loadings, chains.noise
 
 
