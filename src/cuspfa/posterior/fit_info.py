@@ -7,6 +7,9 @@ from typing import NamedTuple
 from cuspfa._typing import Array
 from cuspfa._utils.tables import Columns, TabularResult
 
+CONVERGED_STATUS = "converged: the bound grew by less than tol in the last iteration"
+"""The status of a run that converged."""
+
 
 class SearchEntry(NamedTuple):
     """What was found for one number of factors."""
@@ -26,6 +29,11 @@ class SearchEntry(NamedTuple):
     n_iter: int
     """Iterations spent on it, over all its runs."""
     status: str
+
+    @property
+    def converged(self) -> bool:
+        """Did the best run with this number of factors converge?"""
+        return self.status == CONVERGED_STATUS
 
 
 class SearchPath(TabularResult, list[SearchEntry]):

@@ -11,7 +11,7 @@ import numpy as np
 
 from cuspfa._typing import Array
 from cuspfa._utils.fit_warning import ModelErrorNotLearned
-from cuspfa._utils.wording import counted, p_value
+from cuspfa._utils.wording import capitalized, counted, p_value
 from cuspfa.diagnostics.fit_measures import (
     FitMeasures,
     Residual,
@@ -372,7 +372,7 @@ def why_not_more(posterior: Posterior) -> str:
     if tied := [one for one in search if one.tied]:
         own = next(one for one in search if one.n_factors == k)
         others = " or ".join(f"{one.n_factors} ({_evidence(one)})" for one in tied)
-        noun = counted(k, "factor").replace("no f", "No f")
+        noun = capitalized(counted(k, "factor"))
         if math.isnan(own.evidence):
             return (
                 f"The bound is highest for {counted(k, 'factor')} ({_evidence(own)}). It differs "

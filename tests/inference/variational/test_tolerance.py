@@ -169,7 +169,7 @@ def test_the_nearest_source_has_the_marginal_density():
     found = near.log_likelihoods(several, np.stack([noise, noise], axis=1))
     assert_allclose(found[0], expected, rtol=1e-10)
     assert abs(found[1] - expected) > 1.0
-    gaussian = near.gaussian_log_likelihoods(several, np.stack([noise, noise], axis=1))
+    gaussian = CompleteSource.log_likelihoods(near, several, np.stack([noise, noise], axis=1))
     assert abs((gaussian[0] - gaussian[1]) - (found[0] - found[1])) < 0.5 * abs(found[0] - found[1])
 
 

@@ -52,23 +52,12 @@ class LikelihoodRatios(NamedTuple):
         return np.asarray(self.exact(loadings, noise) - own)
 
 
-def bridged_evidence(
-    state: VariationalState,
-    data: Statistics,
-    prior: CuspPrior,
-    rng: np.random.Generator,
-    n_draws: int,
-    ratios: LikelihoodRatios | None = None,
-) -> Evidence:
-    """Estimate log p(y, K) for K ≥ 1, a spike at zero and a slab with a density of its own.
-
-    With `ratios` it is the evidence of the data that `data` approximate.
-    """
-    return Bridge(state, data, prior, rng, ratios).with_draws(n_draws)
-
-
 class Bridge:
-    """Proposal and draws of one state, to which more can be added."""
+    """Estimate of log p(y, K), from a proposal and draws of one state, to which more can be added.
+
+    It is for K ≥ 1, a spike at zero and a slab with a density of its own. With `ratios` it is the
+    evidence of the data that `data` approximate.
+    """
 
     def __init__(
         self,

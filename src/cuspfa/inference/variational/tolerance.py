@@ -82,7 +82,3 @@ class NearestSource(CompleteSource):
             omega = covariances(loadings[:, some], noise_variances[:, some])
             parts.append(log_marginal_density(omega, self._sample, self._error))
         return np.concatenate(parts)
-
-    def gaussian_log_likelihoods(self, loadings: Array, noise_variances: Array) -> Array:
-        """Those of the nearest rows, which the updates use."""
-        return super().log_likelihoods(loadings, noise_variances)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from cuspfa._utils.wording import counted, minus
+from cuspfa._utils.wording import capitalized, counted, minus
 from cuspfa.reporting.tables.content import ApaTables, Estimate, FactorRow
 
 HEADS_LENGTH, HEADS_LENGTH_WORDED = 36, 24
@@ -309,8 +309,7 @@ def _fit(tables: ApaTables) -> TableLayout | None:
         )
     if tables.has_missing and not math.isnan(fit.rmsea):
         notes.append("χ² and RMSEA take the missing values into account.")
-    n = counted(len(tables.factors), "factor")
-    title = f"Fit of the Model With {n[:1].upper()}{n[1:].replace('factor', 'Factor')}"
+    title = f"Fit of the Model With {capitalized(counted(len(tables.factors), 'Factor'))}"
     return TableLayout("fit", 4, title, (Cell("Measure"), Cell("Value")), 1, rows, tuple(notes))
 
 
