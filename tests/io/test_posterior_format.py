@@ -475,7 +475,7 @@ def test_an_array_with_right_checksum_and_wrong_numbers(saved, tmp_path):
         assert read(with_number(members, name, 0.0), tmp_path).n_active == 2
 
 
-def test_counts_of_data_with_holes_are_positive(tmp_path):
+def test_counts_of_data_with_missing_values_are_positive(tmp_path):
     incomplete = X.copy()
     incomplete[::5, 1] = np.nan
     CuspFactorAnalysis(n_factors=1).fit(incomplete).posterior_.save(tmp_path / "fit")

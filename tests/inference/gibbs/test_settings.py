@@ -151,21 +151,21 @@ def test_agrees_with_a_literal_sampler(slab, shape):
 
 @pytest.mark.long
 @pytest.mark.parametrize("shape", [(14, 4), (6, 7)], ids=["n ≥ p", "p > n"])
-def test_agrees_with_a_literal_sampler_of_data_with_holes(shape):
+def test_agrees_with_a_literal_sampler_of_data_with_missing_values(shape):
     n, p = shape
     y = datasets.simulate(n, p, 1, random_state=3).X
     y -= y.mean(axis=0)
     seen = np.random.default_rng(0).random(shape) > 0.25
     seen[:2] = True
-    holes = np.where(seen, y, np.nan)
+    incomplete = np.where(seen, y, np.nan)
     slab = SLABS["inverse gamma"]
     given = np.where(seen, y, 0.0)
     omega, counts, means = literally(given, slab[0], 3000, mask=seen, free_means=True)
-    found, active, places = drawn(holes, slab[1], 1000, mean="flat")
+    found, active, places = drawn(incomplete, slab[1], 1000, mean="flat")
     assert distance(found, omega) < 4
     assert distance(active[:, None], counts[:, None]) < 4
     assert distance(places, means) < 4
-    # It can fail: what was observed around its own mean, with zeros in the holes, is other data.
+    # It can fail: observed values around their own mean, zeros for missing ones, are other data.
     around = given - np.where(seen, given.sum(axis=0) / seen.sum(axis=0), 0.0)
     wrong, _, _ = drawn(around, slab[1], 800)
     assert distance(wrong, omega) > 4

@@ -73,7 +73,7 @@ def test_bound_never_falls_after_any_step(problem):
 
 @settings(max_examples=60, deadline=None)
 @given(problems(), st.floats(0.0, 0.6))
-def test_bound_never_falls_with_holes(problem, part):
+def test_bound_never_falls_with_missing_values(problem, part):
     y, prior, n_terms, k, rng = problem
     seen = rng.random(y.shape) >= part
     seen[rng.integers(len(y), size=2), :] = True  # no column without a value
