@@ -16,7 +16,7 @@ import numpy as np
 from cuspfa._typing import Array
 from cuspfa._utils.fit_warning import NeverCoObserved, SingleValueRows, column
 from cuspfa._utils.linalg import packed, unpacked, upper_half
-from cuspfa.data.complete import SMALL_GRAM, Prepared, column_scale
+from cuspfa.data.complete import SMALL_GRAM, Prepared, Scaling, column_scale
 from cuspfa.data.in_memory import GramMatrix, RowMatrix, row_blocks
 from cuspfa.data.protocols import CompleteSource, one_by_one
 from cuspfa.inference.kernels import Statistics
@@ -36,7 +36,7 @@ CONJUGATE_STEPS = 4
 
 
 def prepare_incomplete(
-    rows: Any, labels: list[Any] | None = None, *, scaling: str, flat_mean: bool = True
+    rows: Any, labels: list[Any] | None = None, *, scaling: Scaling, flat_mean: bool = True
 ) -> Prepared:
     """Rows with NaN, centred and scaled by the observed values of each column.
 

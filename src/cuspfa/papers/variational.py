@@ -25,7 +25,7 @@ FORMAT_VERSION = 1
 
 @dataclass(frozen=True)
 class ReproducedRow:
-    """One line of the table."""
+    """One line of Table 1, as computed here."""
 
     method: str
     mse: float

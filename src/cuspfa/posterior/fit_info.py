@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cuspfa._typing import Array
+from cuspfa._typing import Array, EngineName
 from cuspfa._utils.tables import Columns, TabularResult
 
 CONVERGED_STATUS = "converged: the bound grew by less than tol in the last iteration"
@@ -78,8 +78,8 @@ class ModelErrorPath(TabularResult, list[ModelErrorEntry]):
 class FitInfo(NamedTuple):
     """The run that was kept, and the whole curve by number of factors."""
 
-    method: str
-    """The engine: "variational"."""
+    method: EngineName
+    """The engine."""
     lower_bound: float
     status: str
     converged: bool

@@ -78,7 +78,7 @@ class VariationalPosterior(Posterior):
     tail_variance : ndarray (p,)
         What all inactive factors together add to each variance, on that scale.
     slab, prior
-        The slab with what it has learned, and the prior.
+        The slab with its updated hyperparameters, and the prior.
     statistics : Statistics or None
         YᵀY on the engine's scale or, of fewer rows than columns, a root of it, which is the rows up
         to a rotation; None where it would be large.

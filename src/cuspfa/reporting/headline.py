@@ -81,7 +81,7 @@ class Count(NamedTuple):
     n_factors: int
     given: bool = False
     """Was the number asked for?"""
-    alive: int | None = None
+    n_nonempty: int | None = None
     """Factors with loadings, of a number that was asked for."""
     model_error: float = 0.0
     learned: bool = False
@@ -105,8 +105,8 @@ def headline(count: Count, curve: ModelErrorCurve | None = None) -> str:
     if count.given:
         # Factors without loadings are reported whoever asked for them.
         noun = capitalized(counted(count.n_factors, "factor"))
-        empty = count.alive is not None and count.alive < count.n_factors
-        text = f"{noun} asked for" + (f", {count.alive or 'none'} with loadings" * empty)
+        empty = count.n_nonempty is not None and count.n_nonempty < count.n_factors
+        text = f"{noun} asked for" + (f", {count.n_nonempty or 'none'} with loadings" * empty)
         text += f", {learned}" if count.learned else unlearned
         return text if exact is None else f"{text}; {_told_from_chance(exact, points, '')}"
     if count.model_error == 0.0 and not count.learned:

@@ -580,7 +580,7 @@ def test_the_automatic_spike_is_below_what_makes_factors(p):
         ({"adaptive": 1}, "'adaptive'"),
         ({"init": "zero"}, "'init'"),
         ({"adapt_rate": (1.0,)}, "adapt_rate must be two finite numbers"),
-        ({"adapt_rate": (-1.0, 0.1)}, "so that it dies out"),
+        ({"adapt_rate": (-1.0, 0.1)}, "so that the rate falls"),
         ({"max_time": 0}, "'max_time'"),
     ],
 )

@@ -33,7 +33,7 @@ def bfi_items():
     "rows", [load_breast_cancer().data, bfi_items()], ids=["breast cancer", "bfi"]
 )
 def test_the_number_that_was_found_can_be_given(rows):
-    """All factors are alive, and the fit is as good as the one that found the number."""
+    """No factor is empty, and the fit is as good as the one that found the number."""
     found = CuspFactorAnalysis().fit(rows)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # none is without loadings

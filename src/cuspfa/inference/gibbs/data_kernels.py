@@ -118,7 +118,7 @@ class MissingDataKernel(NamedTuple):
         return [np.array([source.n]), source.squares, self.rows.counts, self.rows.rows]
 
     def start_mean(self, size: int, location: Array | None) -> Array:
-        """(p, size)"""
+        """The means of `size` chains, (p, size): `location`, or those of the observed values."""
         if location is None:
             return np.zeros((self.source.p, size))
         return np.tile(location[:, None], (1, size))

@@ -33,7 +33,7 @@ from cuspfa.model.slabs import Slab
 BURN_IN_SWEEPS, DRAWS_OF_A_CHAIN, SWEEPS_BETWEEN_DRAWS = 8, 8, 2
 """Sweeps of a chain before its first draw, draws that are kept of it, and sweeps between these."""
 ROOT_TOLERANCE, MOST_ROOT_STEPS = 1e-8, 200
-"""Of Bennett's equation."""
+"""Tolerance of the root of Bennett's equation, and the most steps towards it."""
 
 
 class LikelihoodRatios(NamedTuple):
