@@ -27,7 +27,7 @@ from cuspfa.model.model_error import LARGEST_MODEL_ERROR
 from cuspfa.rotation.gpa import RotationMethod
 
 
-def check_data_options(options: DataOptions) -> None:
+def check_data(options: DataOptions) -> None:
     """Refuse no data, two sources of data, and options that do not go together."""
     if options.data is None and options.example is None:
         raise InputError("give a file with data, - for standard input, or --example bfi.")

@@ -23,7 +23,7 @@ from cuspfa._utils.spelling import EngineSettings, as_option
 from cuspfa._utils.warn import silent
 from cuspfa.cli.commands.report import check_report
 from cuspfa.cli.console import Terminal
-from cuspfa.cli.data_input import check_data_options, check_model, estimator_of, read_data
+from cuspfa.cli.data_input import check_data, check_model, estimator_of, read_data
 from cuspfa.cli.loadings import check_loadings, write_loadings
 from cuspfa.cli.options import FitOptions, ShowOptions
 from cuspfa.cli.outputs import check_file, print_json
@@ -134,7 +134,7 @@ def run_fit(options: FitOptions) -> None:
 
 
 def _check(options: FitOptions) -> None:
-    check_data_options(options)
+    check_data(options)
     check_model(options)
     names = given_names(options.show)
     if names is not None and options.factors is not None and len(names) != options.factors:
