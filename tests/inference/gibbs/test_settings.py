@@ -29,28 +29,28 @@ from cuspfa import (
 from cuspfa._utils.fit_warning import ChainsNotConverged
 from cuspfa._utils.fit_warning_text import python_text
 from cuspfa.diagnostics.mcmc import convergence, r_hat_text
-from cuspfa.errors import ConvergenceWarning, CuspWarning, DataError, FileError, InputError
+from cuspfa.errors import ConvergenceWarning, DataError, FileError, InputError
 from cuspfa.inference._kernels import kernel
 from cuspfa.inference.engine import engine_settings
 from cuspfa.inference.gibbs import chain
 from cuspfa.inference.gibbs.compiled_chain import sweep_compiled
 from cuspfa.posterior.sampled import Diagnostics
 from oracles import gibbs as oracle
+from support import sampled_model
 
 SHORT = {"n_draws": 40, "n_chains": 2, "burn_in": 60, "thin": 1, "start_adapt": 30}
 
 
 def fitted(rows, seed=0, prior=None, n_factors="auto", standardize=True, n_jobs=None, **settings):
-    model = CuspFactorAnalysis(
+    return sampled_model(
+        rows,
+        SHORT | settings,
         n_factors=n_factors,
-        method=Gibbs(**(SHORT | settings)),
         prior=prior,
         standardize=standardize,
         random_state=seed,
         n_jobs=n_jobs,
     )
-    with warnings.catch_warnings(action="ignore", category=CuspWarning):
-        return model.fit(rows)
 
 
 @pytest.fixture(scope="module")

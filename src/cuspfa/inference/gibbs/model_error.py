@@ -29,9 +29,9 @@ from cuspfa._utils.wishart import wishart_root
 from cuspfa.data.in_memory import DEPENDENT
 from cuspfa.data.protocols import DataSource
 from cuspfa.errors import DataError
+from cuspfa.inference.gibbs.data_kernels import StatisticsKernel
 from cuspfa.inference.kernels import (
     Chains,
-    Statistics,
     covariances,
     draw_given_scores,
     draw_scores_by_chain,
@@ -41,10 +41,9 @@ from cuspfa.model.prior import CuspPrior
 
 
 @dataclass(frozen=True)
-class ModelErrorKernel:
-    """From sufficient statistics; the means are integrated out."""
+class ModelErrorKernel(StatisticsKernel):
+    """Draws with model error, given the sufficient statistics of complete data."""
 
-    statistics: Statistics
     error: ModelError
 
     @cached_property
@@ -59,23 +58,9 @@ class ModelErrorKernel:
         return np.ascontiguousarray(np.linalg.cholesky(self.sample.cross_products).T)
 
     @property
-    def variances(self) -> Array:
-        """(p,) of the columns."""
-        return np.asarray(self.statistics.squares / self.statistics.n)
-
-    @property
     def size(self) -> int:
         """Entries of A."""
         return len(self.statistics.squares) ** 2
-
-    @property
-    def identity(self) -> list[Array]:
-        """Number of rows, sums of squares and the first row of R."""
-        known = self.statistics
-        return [np.array([known.n]), known.squares, known.rows[0]]
-
-    def start_mean(self, size: int, location: Array | None) -> None:
-        """None: the means are integrated out."""
 
     def draw(
         self,
