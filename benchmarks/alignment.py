@@ -24,8 +24,8 @@ PHI = 0.3
 
 def truth(p: int, k: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Items of one factor each, with small loadings besides; and the root of Φ."""
-    home = np.kron(np.eye(k), np.ones((p // k, 1)))
-    loadings = home * rng.uniform(0.5, 0.9, size=(p, k)) + 0.1 * rng.standard_normal((p, k))
+    membership = np.kron(np.eye(k), np.ones((p // k, 1)))
+    loadings = membership * rng.uniform(0.5, 0.9, size=(p, k)) + 0.1 * rng.standard_normal((p, k))
     return loadings, np.linalg.cholesky(PHI + (1 - PHI) * np.eye(k))
 
 
@@ -148,7 +148,7 @@ def largest(p: int = 5000, k: int = 30, size: int = 2000) -> list[dict[str, Any]
         aligned = AlignedDraws(draws, rotated_solution, *turned, names, np.zeros(p))
         table = aligned.table()
         third = time.process_time()
-        away = float(np.abs(table.mean - rotated_solution.loadings).max())
+        distance = float(np.abs(table.mean - rotated_solution.loadings).max())
         gigabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
         lines.append(
             row(
@@ -156,9 +156,9 @@ def largest(p: int = 5000, k: int = 30, size: int = 2000) -> list[dict[str, Any]
                 f"solution {first - began:.0f} s, draws {second - first:.0f} s, "
                 f"intervals {third - second:.0f} s; {gigabytes:.1f} GB in all",
                 f"the draws themselves {loadings.nbytes / 1e9:.1f} GB; quality "
-                f"{aligned.quality:.2f}, means within {away:.2f} of the truth",
+                f"{aligned.quality:.2f}, means within {distance:.2f} of the truth",
                 "runs, memory below twice the draws",
-                gigabytes < 2 * loadings.nbytes / 1e9 and away < 0.1,
+                gigabytes < 2 * loadings.nbytes / 1e9 and distance < 0.1,
             )
         )
     return lines

@@ -60,8 +60,8 @@ def names_that_end_in_underscores(app, what, name, obj, options, lines):
 
 def members_of_scikit_learn(app, what, name, obj, skip, options):
     """Inherited methods are scikit-learn's to document, and their links lead to its own pages."""
-    home = getattr(obj, "__module__", None) or ""
-    return True if home.startswith("sklearn.") else None
+    module = getattr(obj, "__module__", None) or ""
+    return True if module.startswith("sklearn.") else None
 
 
 def setup(app):

@@ -3,14 +3,16 @@
 import csv
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from cuspfa import CuspFactorAnalysis, datasets
+from cuspfa import CuspFactorAnalysis, Gibbs, datasets
 from cuspfa.data.protocols import CompleteMatrix, CompleteSource, DataSource
+from cuspfa.errors import CuspWarning
 from cuspfa.missing.patterns import IncompleteRows
 from cuspfa.posterior import VariationalPosterior
 
@@ -33,6 +35,12 @@ def factor_rows(n: int, p: int, k: int, rng: np.random.Generator, noise: float =
     """Rows of k factors with standard normal loadings, not centred."""
     rows: np.ndarray = rng.normal(size=(n, k)) @ rng.normal(size=(k, p))
     return rows + noise * rng.normal(size=(n, p))
+
+
+def random_walks(n: int, p: int) -> np.ndarray:
+    """Columns for which there is no small number of factors."""
+    walks: np.ndarray = np.cumsum(np.random.default_rng(0).standard_normal((n, p)), axis=0)
+    return walks
 
 
 def with_missing(rows: np.ndarray, share: float, seed: int = 0) -> np.ndarray:
@@ -84,6 +92,19 @@ def column_numbers(table: Any) -> list[Any]:
 def posterior_of(rows: np.ndarray, names: Any = None, **settings: Any) -> Any:
     """The posterior of a fit with these column names, of whichever engine."""
     return CuspFactorAnalysis(random_state=0, **settings)._fit(rows, names).posterior_
+
+
+def sampled_model(
+    rows: Any,
+    settings: dict[str, Any],
+    *,
+    ignored: type[Warning] = CuspWarning,
+    **parameters: Any,
+) -> CuspFactorAnalysis:
+    """A model fitted by the Gibbs sampler, whose short chains need not converge."""
+    model = CuspFactorAnalysis(method=Gibbs(**settings), **parameters)
+    with warnings.catch_warnings(action="ignore", category=ignored):
+        return model.fit(rows)
 
 
 def column_congruence(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 __version__ = version("cuspfa")
 
-_HOMES = {
+_DEFINED_IN = {
     "cuspfa.data.latent_correlations": ("polychoric",),
     "cuspfa.data.moments": ("Moments",),
     "cuspfa.data.out_of_core.stream": ("RowStream",),
@@ -74,8 +74,8 @@ _MODULES = {
 _RESULT_PACKAGES = {"diagnostics", "posterior", "rotation"}
 """Packages of classes of results."""
 
-__all__ = [*public_names(_HOMES), *sorted(_MODULES.keys() - _RESULT_PACKAGES), "__version__"]
-__getattr__, _ = lazy_names(__name__, _HOMES, _MODULES)
+__all__ = [*public_names(_DEFINED_IN), *sorted(_MODULES.keys() - _RESULT_PACKAGES), "__version__"]
+__getattr__, _ = lazy_names(__name__, _DEFINED_IN, _MODULES)
 
 
 def __dir__() -> list[str]:

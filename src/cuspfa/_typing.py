@@ -1,5 +1,7 @@
 """Type names shared by all modules."""
 
+from typing import Literal
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -7,3 +9,6 @@ Array = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 Indices = NDArray[np.intp]
 RandomState = None | int | np.random.Generator | np.random.RandomState
+
+EngineName = Literal["variational", "gibbs"]
+MeanTreatment = Literal["flat", "plug-in"]

@@ -6,6 +6,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cuspfa._utils.sklearn_compat import ConvergenceWarning as ConvergenceWarning
 
+__all__ = [
+    "ConvergenceWarning",
+    "CuspError",
+    "CuspWarning",
+    "DataError",
+    "DataTypeError",
+    "FileError",
+    "InputError",
+    "PerformanceWarning",
+]
+
 
 class CuspError(Exception):
     """Root of all errors raised by cuspfa."""

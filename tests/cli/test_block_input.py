@@ -79,16 +79,16 @@ def test_a_file_that_does_not_fit_is_read_by_blocks_without_being_told(
     assert "names of rows" not in said  # it was asked for
 
 
-def test_holes_and_wide_tables_by_blocks(frame, tmp_path, capsys):
+def test_missing_values_and_wide_tables_by_blocks(frame, tmp_path, capsys):
     broken = frame[ITEMS].copy()
     broken.iloc[77, 3] = np.nan
-    path = tmp_path / "holes.csv"
+    path = tmp_path / "missing.csv"
     broken.to_csv(path, index=False)
     assert fit(path, "--factors", "2", "--memory-limit", "100MB", "--quiet") == 0
     assert "2 factors" in capsys.readouterr().out
     assert fit(path, "--factors", "2", "--memory-limit", "40kB") == 2
     told = capsys.readouterr().err
-    assert "holes.csv: column 'item3' (index 3) has NaN in row 77" in told
+    assert "missing.csv: column 'item3' (index 3) has NaN in row 77" in told
     wide = pd.DataFrame(datasets.simulate(30, 60, 1, random_state=0).X).add_prefix("g")
     for kind in ("csv", "parquet"):
         path = tmp_path / f"wide.{kind}"
@@ -213,10 +213,10 @@ def test_rows_of_arrays_and_of_fits_without_names(frame, tmp_path, capsys, monke
         assert_allclose(np.abs(found), np.abs(plain.transform(rows)), rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("holes", [False, True])
-def test_columns_that_count_rows_are_left_out_by_blocks(holes, frame, tmp_path, capsys):
+@pytest.mark.parametrize("missing", [False, True])
+def test_columns_that_count_rows_are_left_out_by_blocks(missing, frame, tmp_path, capsys):
     table = frame[ITEMS].copy()
-    if holes:
+    if missing:
         table.iloc[5, 2] = np.nan
     table.insert(0, "person", np.arange(1, 901))
     path = tmp_path / "answers.csv"
@@ -261,7 +261,7 @@ def test_constant_columns_of_a_wide_folder_are_left_out(tmp_path, capsys):
     assert len(found["columns"]) == 58
 
 
-def test_columns_without_names_are_called_the_same_with_holes(tmp_path, capsys):
+def test_columns_without_names_are_called_the_same_with_missing_values(tmp_path, capsys):
     rows = datasets.simulate(200, 6, 1, random_state=0).X
     rows[:7, 2] = np.nan
     np.save(tmp_path / "rows.npy", rows)
@@ -271,7 +271,7 @@ def test_columns_without_names_are_called_the_same_with_holes(tmp_path, capsys):
     assert found["missing"] == {"n": 7, "n_rows": 7, "by_column": {"x3": 7}}
 
 
-def test_a_wide_table_by_blocks_has_its_rows_and_no_holes(tmp_path, capsys):
+def test_a_wide_table_by_blocks_has_its_rows_and_nothing_missing(tmp_path, capsys):
     rows = pd.DataFrame(datasets.simulate(30, 60, 1, random_state=0).X).add_prefix("g")
     for kind in ("csv", "parquet"):
         path = tmp_path / f"wide.{kind}"

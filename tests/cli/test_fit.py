@@ -131,7 +131,7 @@ def test_sorted_loadings_and_communalities(cuspfa, plain_csv):
     model = CuspFactorAnalysis(random_state=0).fit(answers())
     content = json.loads(cuspfa("fit", plain_csv, "--json")[1])
     block = out[out.index("Loadings") :].splitlines()[2:10]
-    home, previous = -1, 9.0
+    own_factor, previous = -1, 9.0
     for line in block:
         name, *figures = line.split()
         j = "abcdefgh".index(name)
@@ -142,8 +142,8 @@ def test_sorted_loadings_and_communalities(cuspfa, plain_csv):
         assert float(communality) == pytest.approx(content["communality"][j], abs=0.0051)
         assert float(lower) <= float(communality) <= float(upper)
         largest = int(np.argmax(np.abs(row)))
-        assert (largest, -np.max(np.abs(row))) > (home, -previous)
-        home, previous = largest, np.max(np.abs(row))
+        assert (largest, -np.max(np.abs(row))) > (own_factor, -previous)
+        own_factor, previous = largest, np.max(np.abs(row))
 
 
 def test_odd_columns_are_left_out_loudly(cuspfa, messy_csv):
@@ -553,7 +553,7 @@ def test_scores_are_those_of_the_model(cuspfa, messy_csv):
     np.testing.assert_allclose(scores, model.transform(rows), rtol=5e-6)
 
 
-def test_scores_by_name_with_holes(cuspfa, plain_csv):
+def test_scores_by_name_with_missing_values(cuspfa, plain_csv):
     assert cuspfa("fit", plain_csv, "-o", "fit.cusp", "--quiet")[0] == 0
     before = list(csv.reader(io.StringIO(cuspfa("scores", "fit.cusp", plain_csv)[1])))
     rows = [["text", *row[::-1]] for row in answers().tolist()]
@@ -585,10 +585,10 @@ def as_cells(rows):
     return [["" if value != value else value for value in row] for row in rows.tolist()]
 
 
-def test_holes_are_filled_as_the_model_fills_them(cuspfa):
+def test_missing_values_are_filled_as_the_model_fills_them(cuspfa):
     rows = incomplete()
     data = write_csv(
-        "holes.csv", ["who", *"abcdefgh"], [[i, *r] for i, r in enumerate(as_cells(rows))]
+        "missing.csv", ["who", *"abcdefgh"], [[i, *r] for i, r in enumerate(as_cells(rows))]
     )
     code, out, err = cuspfa("fit", data, "--id", "who", "-o", "fit.cusp")
     assert code == 0
@@ -598,8 +598,8 @@ def test_holes_are_filled_as_the_model_fills_them(cuspfa):
     model = CuspFactorAnalysis(random_state=0).fit(np.delete(rows, 7, axis=0))
     code, out, err = cuspfa("impute", "fit.cusp", data, "--id", "who", "--std")
     assert code == 0
-    holes = int(np.isnan(rows).sum())
-    assert f"{holes} missing values in " in err
+    n_missing = int(np.isnan(rows).sum())
+    assert f"{n_missing} missing values in " in err
     assert "1 row without any value, filled by the means of the fit" in " ".join(err.split())
     head, *lines = csv.reader(io.StringIO(out))
     assert head == ["who", *"abcdefgh", *(f"{name}_std" for name in "abcdefgh")]
@@ -614,7 +614,7 @@ def test_holes_are_filled_as_the_model_fills_them(cuspfa):
 
 def test_drawn_tables_one_below_the_other(cuspfa):
     rows = incomplete()
-    data = write_csv("holes.csv", "abcdefgh", as_cells(rows))
+    data = write_csv("missing.csv", "abcdefgh", as_cells(rows))
     assert cuspfa("fit", data, "-o", "fit.cusp", "--quiet")[0] == 0
     code, out, err = cuspfa("impute", "fit.cusp", data, "--draws", 3, "-o", "drawn.tsv")
     assert code == 0
@@ -638,7 +638,9 @@ def test_drawn_tables_one_below_the_other(cuspfa):
 )
 def test_parquet_says_what_csv_says(cuspfa, words):
     rows = as_cells(incomplete())
-    data = write_csv("holes.csv", ["who", *"abcdefgh"], [[f"p{i}", *r] for i, r in enumerate(rows)])
+    data = write_csv(
+        "missing.csv", ["who", *"abcdefgh"], [[f"p{i}", *r] for i, r in enumerate(rows)]
+    )
     assert cuspfa("fit", data, "--id", "who", "-o", "fit.cusp", "--quiet")[0] == 0
     command, *options = words
     asked = [command, "fit.cusp", data, "--id", "who", *options]
@@ -655,7 +657,7 @@ def test_as_many_tables_as_were_asked_for_of_a_sampler_that_kept_fewer(cuspfa):
     with warnings.catch_warnings(action="ignore", category=CuspWarning):
         method = Gibbs(n_draws=3, n_chains=1, burn_in=3)
         CuspFactorAnalysis(method=method, random_state=0).fit(rows).posterior_.save("fit.cusp")
-    data = write_csv("holes.csv", "abcd", as_cells(rows))
+    data = write_csv("missing.csv", "abcd", as_cells(rows))
     assert cuspfa("impute", "fit.cusp", data, "--draws", 7, "-o", "drawn.csv")[0] == 0
     assert pd.read_csv("drawn.csv")["draw"].value_counts().to_dict() == dict.fromkeys(
         range(1, 8), 60

@@ -8,7 +8,7 @@ import pytest
 
 from cuspfa import CuspFactorAnalysis, datasets, load
 from cuspfa.cli.app import run_program
-from cuspfa.cli.written_tables import number_text
+from cuspfa.cli.written_tables import field_text
 
 NAMES = list("abcdef")
 
@@ -26,13 +26,13 @@ NAMES = list("abcdef")
     ],
 )
 def test_digits(value: float, text: str) -> None:
-    assert number_text(value) == text
-    assert number_text(value, decimal=",") == text.replace(".", ",")
+    assert field_text(value) == text
+    assert field_text(value, decimal=",") == text.replace(".", ",")
 
 
 def test_observed_values_keep_their_digits() -> None:
-    assert number_text(1234567.25, observed=True) == "1234567.25"
-    assert number_text(0.30000000000000004, observed=True) == "0.30000000000000004"
+    assert field_text(1234567.25, observed=True) == "1234567.25"
+    assert field_text(0.30000000000000004, observed=True) == "0.30000000000000004"
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Every home of the data gives an engine the same numbers as the dense definition."""
+"""Every layout of the data gives an engine the same numbers as the dense definition."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,23 +25,23 @@ def sparse_rows(n, p, seed=0):
 
 
 SHAPES = [(60, 9), (12, 30), (15, 15)]
-HOMES: dict[str, Callable[[np.ndarray], CompleteMatrix]] = {
+LAYOUTS: dict[str, Callable[[np.ndarray], CompleteMatrix]] = {
     "gram": lambda y: GramMatrix(y.T @ y, float(len(y))),
     "rows": lambda y: RowMatrix(y, float(len(y))),
 }
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("home", [*HOMES, "sparse"])
-def test_products_and_squares(home, shape):
+@pytest.mark.parametrize("layout", [*LAYOUTS, "sparse"])
+def test_products_and_squares(layout, shape):
     x = sparse_rows(*shape)
     center, scale = x.mean(axis=0), x.std(axis=0) + 1.0
     y = (x - center) / scale
     matrix: CompleteMatrix
-    if home == "sparse":
+    if layout == "sparse":
         matrix = SparseMatrix(sparse.csr_array(x), center, scale, float(len(x)))
     else:
-        matrix = HOMES[home](y)
+        matrix = LAYOUTS[layout](y)
     w = np.random.default_rng(1).normal(size=(shape[1], 3))
     cross, inner = matrix.products(w)
     assert_allclose(cross, y.T @ (y @ w), rtol=1e-9, atol=1e-9)
@@ -65,13 +65,13 @@ def test_leading_directions_are_those_of_the_dense_matrix(p):
     assert_allclose(again[:3], expected[::-1][:3], rtol=1e-4)
 
 
-@pytest.mark.parametrize("home", HOMES)
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(("p", "k", "least"), [(30, 4, 30), (250, 4, 4), (250, 200, 250)])
-def test_leading_directions_of_few_columns_are_exact(home, p, k, least):
+def test_leading_directions_of_few_columns_are_exact(layout, p, k, least):
     """All of them, or those that are asked for."""
     rng = np.random.default_rng(3)
     y, noise = factor_rows(300, p, 3, rng), rng.uniform(0.5, 2.0, size=p)
-    values, vectors = CompleteSource(HOMES[home](y)).leading(k, noise)
+    values, vectors = CompleteSource(LAYOUTS[layout](y)).leading(k, noise)
     assert len(values) == vectors.shape[1] == least
     whitened = y / np.sqrt(noise)
     gram = whitened.T @ whitened
@@ -90,7 +90,7 @@ FITS = {
 
 @pytest.mark.parametrize("settings", FITS.values(), ids=FITS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_all_homes_give_the_same_fit(shape, settings):
+def test_all_layouts_give_the_same_fit(shape, settings):
     x = sparse_rows(*shape)
     x = x[:, np.ptp(x, axis=0) > 0]
     reference = CuspFactorAnalysis(**settings, random_state=0).fit(x)
@@ -235,7 +235,7 @@ def test_moments_of_data_frames_keep_names_and_bad_rows_are_refused():
 
 
 def test_no_copy_of_tall_data_and_one_of_wide():
-    """The Gram home keeps no rows; the row home keeps one centred copy."""
+    """The Gram layout keeps no rows; the row layout keeps one centred copy."""
     tall = np.random.default_rng(6).normal(size=(500, 5))
     prepared = prepare_rows(tall, scaling="columns", flat_mean=True)
     assert isinstance(matrix_of(prepared.source), GramMatrix)
@@ -254,21 +254,21 @@ def test_no_copy_of_tall_data_and_one_of_wide():
 def test_sparse_rows_have_a_gram_matrix_only_where_it_is_small(monkeypatch):
     """30 000 columns of sparse rows would have one of 7 GB, whatever the number of rows."""
 
-    def home(rows):
+    def layout(rows):
         return type(matrix_of(prepare_rows(rows, scaling="columns", flat_mean=True).source))
 
     thin = sparse.csr_matrix(sparse_rows(60, 9))
-    assert home(thin) is GramMatrix
+    assert layout(thin) is GramMatrix
     monkeypatch.setattr(complete, "SMALL_GRAM", 8)
     assert thin.nnz > 9**2 / 4
-    assert home(thin) is GramMatrix
+    assert layout(thin) is GramMatrix
     monkeypatch.setattr(complete, "GRAM_TO_NONZEROS", 0.01)
-    assert home(thin) is SparseMatrix
-    assert home(sparse.csr_matrix(sparse_rows(12, 30))) is SparseMatrix
+    assert layout(thin) is SparseMatrix
+    assert layout(sparse.csr_matrix(sparse_rows(12, 30))) is SparseMatrix
 
 
 @pytest.mark.parametrize("settings", FITS.values(), ids=FITS)
-def test_both_homes_of_tall_sparse_rows_give_the_same_fit(monkeypatch, settings):
+def test_both_layouts_of_tall_sparse_rows_give_the_same_fit(monkeypatch, settings):
     rows = sparse.csr_matrix(sparse_rows(60, 9))
     gram = CuspFactorAnalysis(**settings, random_state=0).fit(rows)
     monkeypatch.setattr(complete, "SMALL_GRAM", 0)

@@ -108,7 +108,7 @@ def test_mixed_columns_are_read_the_same_at_once_and_one_by_one(columns, library
     assert_allclose(check_rows(library(columns)).rows, expected, rtol=0)
 
 
-def test_holes_in_whole_numbers_are_found():
+def test_missing_values_in_whole_numbers_are_found():
     for frame in (
         pd.DataFrame({"a": pd.array([1, None, 3], dtype="Int64"), "b": [1.0, 2.0, 4.0]}),
         pl.DataFrame({"a": [1, None, 3], "b": [1.0, 2.0, 4.0]}),
@@ -174,10 +174,10 @@ def test_sparse_columns_of_pandas_stay_sparse():
     partly = thin.assign(b=THIN[:, 1])
     for frame in (filled, partly):
         assert_allclose(check_rows(frame).rows, THIN, rtol=0)
-    holes = pd.DataFrame({"a": pd.arrays.SparseArray([np.nan, 1.0, 2.0])})
+    lacking = pd.DataFrame({"a": pd.arrays.SparseArray([np.nan, 1.0, 2.0])})
     with pytest.raises(DataError, match="contains NaN: column 'a'"):
-        check_rows(holes)
-    assert np.isnan(check_rows(holes, allow_missing=True).rows[0, 0])
+        check_rows(lacking)
+    assert np.isnan(check_rows(lacking, allow_missing=True).rows[0, 0])
 
 
 # --- sparse matrices ---

@@ -1,4 +1,4 @@
-"""Misfit: planted skewed items, outlying rows and doublets are found, clean data give nothing."""
+"""Planted skewed items, outlying rows and doublets are found; clean data give no finding."""
 
 import warnings
 

@@ -286,10 +286,10 @@ def test_what_the_difference_to_psych_comes_from(beside):
     r, numbers, _, model = beside
     minres, _ = in_their_order(*rotate(minres_loadings(5, r), "oblimin")[:3:2], numbers[:, :5])
     ours, _ = in_their_order(model.loadings_, model.factor_correlations_, numbers[:, :5])
-    away = np.abs(ours - minres)
-    j, h = np.unravel_index(np.argmax(away), away.shape)
+    distance = np.abs(ours - minres)
+    j, h = np.unravel_index(np.argmax(distance), distance.shape)
     where = f"({BFI.feature_names[j]} on {FACTORS[h]})"
-    assert_said(PSYCH, f"The largest difference of a loading is {{:.2f}} {where}", away.max())
+    assert_said(PSYCH, f"The largest difference of a loading is {{:.2f}} {where}", distance.max())
     # Maximum likelihood needs rows: these have exactly the same correlations.
     rows = np.random.default_rng(0).normal(size=(2800, 25))
     rows -= rows.mean(axis=0)

@@ -22,6 +22,7 @@ from cuspfa.data.in_memory import GramMatrix
 from cuspfa.errors import CuspWarning, InputError
 from cuspfa.inference.variational import error_grid
 from cuspfa.model.model_error import ModelError
+from support import with_missing
 
 X = datasets.simulate(150, 8, 2, random_state=1).X
 WIDE = datasets.simulate(30, 50, 2, random_state=2).X
@@ -30,13 +31,7 @@ ZERO_BOUND = -1606.36477915962
 """The bound of X before there was a model error."""
 
 
-def with_holes(rows, part=0.1, seed=0):
-    rows = rows.copy()
-    rows[np.random.default_rng(seed).random(rows.shape) < part] = np.nan
-    return rows
-
-
-HOLES = with_holes(X[:40], 0.2)
+INCOMPLETE = with_missing(X[:40], 0.2)
 
 
 @pytest.fixture(scope="module", params=[None, "oblimin"])
@@ -94,7 +89,7 @@ def test_densities_are_those_of_the_population(model):
     np.testing.assert_allclose(found, expected, rtol=1e-9)
     assert np.max(np.abs(found - multivariate_normal(X.mean(axis=0), omega).logpdf(X))) > 0.01
     assert model.score(X) == pytest.approx(expected.mean(), rel=1e-9)
-    for row, value in zip(HOLES, model.score_samples(HOLES), strict=True):
+    for row, value in zip(INCOMPLETE, model.score_samples(INCOMPLETE), strict=True):
         o = ~np.isnan(row)
         some = multivariate_normal(X.mean(axis=0)[o], population[np.ix_(o, o)])
         assert value == pytest.approx(some.logpdf(row[o]), rel=1e-9)
@@ -116,9 +111,9 @@ def test_scores_are_the_regression_on_the_population(model):
 def test_scores_of_rows_with_missing_values(model):
     towards, _, population = parts(model)
     means = X.mean(axis=0)
-    found = model.factor_scores(HOLES)
-    np.testing.assert_allclose(model.transform(HOLES), found.mean, atol=1e-12)
-    for row, mean, covariance in zip(HOLES, found.mean, found.covariance, strict=True):
+    found = model.factor_scores(INCOMPLETE)
+    np.testing.assert_allclose(model.transform(INCOMPLETE), found.mean, atol=1e-12)
+    for row, mean, covariance in zip(INCOMPLETE, found.mean, found.covariance, strict=True):
         o = ~np.isnan(row)
         weights = np.linalg.solve(population[np.ix_(o, o)], towards[o])
         np.testing.assert_allclose(mean, (row[o] - means[o]) @ weights, atol=1e-9)
@@ -136,9 +131,9 @@ def conditional(population, means, row):
 
 def test_imputed_values_are_conditional_means(model):
     _, omega, population = parts(model)
-    filled, sd = model.impute(HOLES, return_std=True)
+    filled, sd = model.impute(INCOMPLETE, return_std=True)
     differs = 0.0
-    for row, found, spread in zip(HOLES, filled, sd, strict=True):
+    for row, found, spread in zip(INCOMPLETE, filled, sd, strict=True):
         m, mean, covariance = conditional(population, X.mean(axis=0), row)
         np.testing.assert_array_equal(found[~m], row[~m])
         np.testing.assert_allclose(found[m], mean, atol=1e-9)
@@ -221,10 +216,10 @@ def test_more_columns_than_rows():
 
 
 def test_the_same_rows_one_pattern_after_another(model, monkeypatch):
-    together = model.transform(HOLES), model.score_samples(HOLES)
+    together = model.transform(INCOMPLETE), model.score_samples(INCOMPLETE)
     monkeypatch.setattr("cuspfa.missing.prediction.MOST_PRODUCTS", 0)
-    np.testing.assert_allclose(model.transform(HOLES), together[0], atol=1e-12)
-    np.testing.assert_allclose(model.score_samples(HOLES), together[1], rtol=1e-12)
+    np.testing.assert_allclose(model.transform(INCOMPLETE), together[0], atol=1e-12)
+    np.testing.assert_allclose(model.score_samples(INCOMPLETE), together[1], rtol=1e-12)
 
 
 def test_no_p_by_p_arrays_are_made_of_wide_data(monkeypatch):
@@ -232,7 +227,7 @@ def test_no_p_by_p_arrays_are_made_of_wide_data(monkeypatch):
     rows = datasets.simulate(20, p, 1, random_state=0).X
     with pytest.warns(CuspWarning, match="to a power"):
         model = CuspFactorAnalysis(n_factors=1, model_error=0.05).fit(rows)
-    new = with_holes(rows[:4], 0.05)
+    new = with_missing(rows[:4], 0.05)
     tracemalloc.start()
     model.get_covariance([0, 1])
     model.score(rows)
@@ -287,7 +282,9 @@ def test_auto_means_zero_where_it_cannot_be_learned():
     assert model.lower_bound_ == exact.lower_bound_
     assert len(model.posterior_.fit_info.model_errors) == 0
 
-    model, warning = fit_with_warning(with_holes(X), "auto", "with missing values: model_error='a")
+    model, warning = fit_with_warning(
+        with_missing(X, 0.1), "auto", "with missing values: model_error='a"
+    )
     assert warning == ModelErrorNotLearned("missing", 150, 8)
     assert model.model_error_ == 0.0
     assert "--model-error auto means 0" in terminal_text(warning)
@@ -306,7 +303,7 @@ def test_auto_where_cross_products_are_not_kept(monkeypatch):
 
 
 def test_a_fixed_error_with_missing_values():
-    rows = with_holes(X)
+    rows = with_missing(X, 0.1)
     model, warning = fit_with_warning(rows, 0.05, "those of the factor model")
     effective = ModelError.of_size(0.05, 8).effective_rows(149.0)
     assert warning == TemperedLikelihood(0.05, "missing", effective, 8, False)

@@ -269,12 +269,12 @@ def test_a_saved_fit_answers_what_the_model_did(settings, tmp_path):
         model = CuspFactorAnalysis(random_state=0, **settings).fit(frame)
     model.posterior_.save(tmp_path / "fit.cusp")
     again = CuspFactorAnalysis.from_posterior(load(tmp_path / "fit.cusp"))
-    holes = frame.mask(np.random.default_rng(0).random(frame.shape) < 0.2)
-    for rows in (frame, holes):
+    incomplete = frame.mask(np.random.default_rng(0).random(frame.shape) < 0.2)
+    for rows in (frame, incomplete):
         assert_allclose(again.transform(rows), model.transform(rows), rtol=1e-12)
         assert_allclose(again.score_samples(rows), model.score_samples(rows), rtol=1e-12)
-    assert_allclose(again.impute(holes), model.impute(holes), rtol=1e-12)
-    drawn, expected = (one.impute(holes, n_draws=3, random_state=1) for one in (again, model))
+    assert_allclose(again.impute(incomplete), model.impute(incomplete), rtol=1e-12)
+    drawn, expected = (one.impute(incomplete, n_draws=3, random_state=1) for one in (again, model))
     assert_allclose(drawn, expected, rtol=1e-9)
     for name, value in vars(model).items():
         if name.endswith("_") and isinstance(value, np.ndarray | int | float):

@@ -253,20 +253,20 @@ def test_figures_show_the_rotated_factors(model):
     plt.close("all")
 
 
-def test_rows_with_holes_have_scores_on_the_same_axes(model):
+def test_rows_with_missing_values_have_scores_on_the_same_axes(model):
     """By conditioning the joint normal on the columns that a row shows."""
-    holes = X[:6].copy()
-    holes[0, :3] = holes[1, 4] = holes[2, [0, 8]] = np.nan
-    found = model.factor_scores(holes)
+    incomplete = X[:6].copy()
+    incomplete[0, :3] = incomplete[1, 4] = incomplete[2, [0, 8]] = np.nan
+    found = model.factor_scores(incomplete)
     pattern, phi = model.components_.T, model.factor_correlations_
-    for row, mean, covariance in zip(holes, found.mean, found.covariance, strict=True):
+    for row, mean, covariance in zip(incomplete, found.mean, found.covariance, strict=True):
         seen = ~np.isnan(row)
         own = pattern[seen]
         omega = own @ phi @ own.T + np.diag(model.noise_variance_[seen])
         weights = np.linalg.solve(omega, own @ phi)
         assert_allclose(mean, (row - model.mean_)[seen] @ weights, atol=1e-9)
         assert_allclose(covariance, phi - (own @ phi).T @ weights, atol=1e-9)
-    assert_allclose(model.transform(holes), found.mean)
+    assert_allclose(model.transform(incomplete), found.mean)
     plain = fit(None)
-    assert_allclose(model.impute(holes), plain.impute(holes), rtol=1e-9)
-    assert_allclose(model.score_samples(holes), plain.score_samples(holes), rtol=1e-9)
+    assert_allclose(model.impute(incomplete), plain.impute(incomplete), rtol=1e-9)
+    assert_allclose(model.score_samples(incomplete), plain.score_samples(incomplete), rtol=1e-9)

@@ -62,7 +62,7 @@ def one_step(slab, n, p, k, steps=2, seed=0):
 
 @pytest.mark.parametrize(("n", "p", "k"), [(7, 4, 2), (4, 7, 2), (12, 3, 1)])
 @pytest.mark.parametrize("slab", SLABS.values(), ids=SLABS)
-def test_a_sweep_leaves_the_joint_law_as_it_is(slab, n, p, k):
+def test_a_sweep_leaves_the_joint_distribution_as_it_is(slab, n, p, k):
     assert one_step(slab, n, p, k) > 1e-4
 
 

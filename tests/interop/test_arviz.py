@@ -1,4 +1,4 @@
-"""Draws for ArviZ 0.x and 1.x: names, chains, holes, R-hat, plots."""
+"""Draws for ArviZ 0.x and 1.x: names, chains, missing factors, R-hat, plots."""
 
 import sys
 import warnings
@@ -97,9 +97,9 @@ def test_draws_with_fewer_factors_are_masked(posterior):
     present = found["present"].values[0]
     assert present[:10].sum(axis=1).tolist() == [1] * 10
     assert present[10:].all()
-    holes = np.isnan(found["loadings"].values[0])
-    assert np.array_equal(holes.all(axis=1), ~present)
-    assert np.array_equal(holes.any(axis=1), ~present)
+    empty = np.isnan(found["loadings"].values[0])
+    assert np.array_equal(empty.all(axis=1), ~present)
+    assert np.array_equal(empty.any(axis=1), ~present)
     assert found["n_factors"].values[0].tolist() == [1] * 10 + [2] * 30
 
 

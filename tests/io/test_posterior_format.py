@@ -401,12 +401,15 @@ def test_any_byte_that_is_changed_is_noticed(saved, tmp_path):
         assert refused(damaged, tmp_path), position
 
 
-@settings(
+HUNDRED_EXAMPLES = settings(
     max_examples=100,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
+
+
+@HUNDRED_EXAMPLES
 @given(data=st.data())
 def test_other_damage_is_noticed(saved, tmp_path, data):
     first = data.draw(st.integers(0, len(saved)))
@@ -416,12 +419,7 @@ def test_other_damage_is_noticed(saved, tmp_path, data):
     assert damaged == saved or refused(damaged, tmp_path)
 
 
-@settings(
-    max_examples=100,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@HUNDRED_EXAMPLES
 @given(data=st.data())
 def test_any_other_json_with_right_checksums_is_refused_or_read(saved, tmp_path, data):
     """Whoever can write checksums still meets no other error."""
@@ -449,12 +447,7 @@ def test_any_other_json_with_right_checksums_is_refused_or_read(saved, tmp_path,
     found.draw(2, random_state=0, average_over_k=True)
 
 
-@settings(
-    max_examples=100,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@HUNDRED_EXAMPLES
 @given(content=st.binary(max_size=200))
 def test_noise_is_refused(tmp_path, content):
     assert refused(content, tmp_path)
@@ -475,7 +468,7 @@ def test_an_array_with_right_checksum_and_wrong_numbers(saved, tmp_path):
         assert read(with_number(members, name, 0.0), tmp_path).n_active == 2
 
 
-def test_counts_of_data_with_holes_are_positive(tmp_path):
+def test_counts_of_data_with_missing_values_are_positive(tmp_path):
     incomplete = X.copy()
     incomplete[::5, 1] = np.nan
     CuspFactorAnalysis(n_factors=1).fit(incomplete).posterior_.save(tmp_path / "fit")

@@ -47,7 +47,7 @@ def distribution():
     return MODEL.mean_, MODEL.get_covariance()
 
 
-def test_filled_values_and_their_spread_by_conditioning_the_joint_law():
+def test_filled_values_and_their_spread_by_conditioning_the_joint_distribution():
     mean, omega = distribution()
     values, std = MODEL.impute(NEW, return_std=True)
     for row, filled, spread in zip(NEW, values, std, strict=True):
@@ -109,7 +109,7 @@ def test_drawn_tables_have_the_predictive_law():
     assert not np.allclose(MODEL.impute(NEW, n_draws=3, random_state=6), again)
 
 
-def test_a_fit_to_complete_rows_fills_holes_too():
+def test_a_fit_to_complete_rows_fills_missing_values_too():
     model = CuspFactorAnalysis(n_factors=2).fit(SIMULATED.X)
     at, _ = oracle.conditional(NEW[1], model.mean_, model.get_covariance())
     assert_allclose(model.impute(NEW)[1][np.isnan(NEW[1])], at, rtol=1e-9)
@@ -121,7 +121,7 @@ def test_a_fit_to_complete_rows_fills_holes_too():
     assert_allclose(np.cov(means, rowvar=False) * 150, model.get_covariance(), atol=0.4)
 
 
-def test_means_are_drawn_with_a_fit_to_holes():
+def test_means_are_drawn_with_a_fit_to_missing_values():
     draws = MODEL.posterior_.draw(2000, random_state=0)
     assert draws.mean.shape == (2000, 7)
     assert_allclose(draws.mean.mean(axis=0), MODEL.mean_, atol=0.06)
@@ -159,7 +159,7 @@ def test_missing_values_of_every_kind_of_table():
         assert_allclose(model.impute(data), expected.impute(table), rtol=tolerance, atol=tolerance)
 
 
-def test_holes_in_whole_numbers_and_truth_values():
+def test_missing_values_in_whole_numbers_and_truth_values():
     for frame in (
         pd.DataFrame({"a": pd.array([1, None, 3, 5], dtype="Int64"), "b": [1.0, 2.0, 4.0, 0.0]}),
         pl.DataFrame({"a": [1, None, 3, 5], "b": [1.0, 2.0, 4.0, 0.0]}),
@@ -220,7 +220,7 @@ def test_no_factors_and_one_column():
 # --- what else must work ---
 
 
-def test_pages_and_checks_work_with_holes():
+def test_pages_and_checks_work_with_missing_values():
     assert "SRMR" in str(MODEL.posterior_.summary())
     lower, upper = MODEL.posterior_.interval("correlation", n_draws=200)
     assert np.all(lower <= upper)
@@ -315,7 +315,7 @@ def test_rows_far_from_zero_keep_their_digits():
     assert_allclose(other.mean_ - 1e9, one.mean_, atol=1e-5)
 
 
-def test_distances_of_rows_are_chi_squared_whatever_their_holes():
+def test_distances_of_rows_are_chi_squared_whatever_their_missing_values():
     """Filled by one draw, rows are as far from the centre as the model says."""
     filled = MODEL.impute(X, n_draws=1, random_state=0)[0]
     residual = filled - MODEL.mean_
@@ -340,14 +340,14 @@ def test_more_tables_than_a_sampler_kept_draws():
     assert len(model.posterior_.draw(5, average_over_k=True)) == 5
 
 
-def test_aligned_scores_of_rows_with_holes():
+def test_aligned_scores_of_rows_with_missing_values():
     """Those of complete rows where nothing is missing; wider, and at the prior, where all is."""
     rows = datasets.simulate(150, 8, 2, random_state=0).X
     aligned = CuspFactorAnalysis().fit(rows).posterior_.align(n_draws=400)
-    holes = rows[:6].copy()
-    holes[1, :4] = np.nan
-    holes[2] = np.nan
-    found, whole = aligned.scores(holes), aligned.scores(rows[:6])
+    incomplete = rows[:6].copy()
+    incomplete[1, :4] = np.nan
+    incomplete[2] = np.nan
+    found, whole = aligned.scores(incomplete), aligned.scores(rows[:6])
     assert_allclose(found.mean[[0, 3, 4, 5]], whole.mean[[0, 3, 4, 5]], atol=0.1)
     width = found.upper - found.lower
     assert np.all(width[1] > (whole.upper - whole.lower)[1])

@@ -163,7 +163,7 @@ def test_steps_equal_the_literal_oracle():
 
 
 @pytest.mark.parametrize(("part", "gap"), [(0.0, 1e-9), (0.1, 0.2), (0.4, 0.5)])
-def test_the_bound_is_one_and_nearly_that_of_the_joint_law(part, gap):
+def test_the_bound_is_one_and_nearly_that_of_the_joint_distribution(part, gap):
     y = oracle.centred(rows_of(14, 5, 2)) if part == 0 else incomplete_factors(14, 5, 2, part)
     prior = PRIORS["gaussian"]
     source, state = state_with(y, prior, iterations=4)
@@ -237,7 +237,7 @@ def test_log_likelihood_is_a_lower_bound_close_to_the_dense_one(part):
 
 
 @pytest.mark.parametrize(("n", "p", "part"), [(50, 6, 0.05), (50, 6, 0.5), (400, 7, 0.02)])
-def test_log_likelihood_with_few_holes_is_the_dense_one(n, p, part):
+def test_log_likelihood_with_few_missing_values_is_the_dense_one(n, p, part):
     """With rows that share a pattern, more than p + 1 of them, and patterns by themselves."""
     y = incomplete_factors(n, p, 2, part)
     rng = np.random.default_rng(1)
@@ -259,7 +259,7 @@ def test_log_likelihood_with_few_holes_is_the_dense_one(n, p, part):
     )
 
 
-def test_patterns_with_many_holes_are_left_to_their_factors():
+def test_patterns_with_many_missing_values_are_left_to_their_factors():
     rng = np.random.default_rng(0)
     y = np.where(rng.random((40, 30)) < 0.6, np.nan, rng.normal(size=(40, 30)))
     assert source_of(y)._few is None
@@ -300,7 +300,7 @@ def errors_of(x, mean, omega, *, flat):
     )
 
 
-def test_means_variances_and_covariances_when_an_observed_item_drives_the_holes():
+def test_means_variances_and_covariances_when_an_observed_item_drives_the_missing_values():
     x, mean, omega = driven_missing(4000, 0)
     right = errors_of(x, mean, omega, flat=True)
     assert max(right) < 0.08
@@ -335,14 +335,14 @@ def test_rows_of_one_pattern_may_be_rotated():
     state = draw_start(source, prior, 6, np.random.default_rng(0), 2)
     state = iteration(iteration(state, source, prior), source, prior)
     one, other = (
-        home.expect_scores(state.loadings, state.noise.precision) for home in (source, plain)
+        each.expect_scores(state.loadings, state.noise.precision) for each in (source, plain)
     )
     for a, b in zip(one, other, strict=True):
         assert_allclose(a, b, rtol=1e-9, atol=1e-9)
-    one, other = (home.log_likelihood(state.loadings.mean, np.ones(5)) for home in (source, plain))
+    one, other = (each.log_likelihood(state.loadings.mean, np.ones(5)) for each in (source, plain))
     assert_allclose(one, other, rtol=1e-10)
     near = state.loadings.mean
-    one, other = (home.leading(3, np.ones(5), near=near)[0] for home in (source, plain))
+    one, other = (each.leading(3, np.ones(5), near=near)[0] for each in (source, plain))
     assert_allclose(one, other, rtol=1e-9)
 
 

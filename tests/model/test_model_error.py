@@ -10,8 +10,8 @@ from cuspfa.model.model_error import (
     draw_population,
     log_marginal_density,
     nearest_gaussian,
-    population_mean,
 )
+from cuspfa.posterior.population import Population
 
 
 def covariance_of(p, seed=0):
@@ -155,12 +155,14 @@ def test_population_given_the_data_against_scipy():
     p, rows = 3, 20.0
     error, sample = ModelError(0.2, 9.0), Sample(20 * covariance_of(p, 5), rows)
     model = covariance_of(p, 6)
-    law = invwishart(df=rows + 9.0, scale=sample.cross_products + 9.0 * model)
-    assert population_mean(model, sample, error) == pytest.approx(law.mean())
+    exact = invwishart(df=rows + 9.0, scale=sample.cross_products + 9.0 * model)
+    population = Population(np.linalg.cholesky(sample.cross_products).T, rows, error)
+    mean = (population.sample.cross_products + 9.0 * model) / population.freedom
+    assert mean == pytest.approx(exact.mean())
     draws = draw_population(
         np.broadcast_to(model, (40_000, p, p)), sample, error, np.random.default_rng(0)
     )
-    others = law.rvs(40_000, random_state=1)
+    others = exact.rvs(40_000, random_state=1)
     for one in ((0, 0), (0, 1), (2, 2)):
         ours, theirs = draws[:, one[0], one[1]], others[:, one[0], one[1]]
         assert ours.mean() == pytest.approx(theirs.mean(), abs=5 * theirs.std() / 140)

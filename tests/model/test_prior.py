@@ -75,7 +75,7 @@ def test_slab_is_checked():
         EmpiricalBayesSlab(shared=True),
         InverseGammaSlab(pooled=True),
     ):
-        with pytest.raises(InputError, match="spike must be None with a slab that learns"):
+        with pytest.raises(InputError, match="spike must be None with a slab whose scale"):
             CuspPrior(slab=slab, spike=1e-6)
     with pytest.raises(InputError, match="stick_shape must be at least 0.5"):
         CuspPrior(stick_shape=0.2)

@@ -1,4 +1,4 @@
-"""Whole fits against literal coordinate ascent, for every slab and home of the data."""
+"""Whole fits against literal coordinate ascent, for every slab and layout of the data."""
 
 import numpy as np
 import pytest

@@ -186,7 +186,7 @@ def test_expansion_waits_until_labels_are_certain():
 
 
 def test_a_plugged_in_variance_survives_a_dying_factor():
-    """A surplus factor's energy sinks towards zero, where its density and entropy both diverge."""
+    """A surplus factor's squared norm goes to zero, where its density and entropy both diverge."""
     y = simulate(100, 20, 5, random_state=1).X
     model = CuspFactorAnalysis(prior=CuspPrior(slab=EmpiricalBayesSlab())).fit(y)
     assert model.n_factors_ == 5

@@ -63,9 +63,9 @@ def dense_scores_terms(y, m, v, mean, covariance, tau):
     for i in range(n):
         dense[i * k : (i + 1) * k, i * k : (i + 1) * k] = v[i]
     q, _ = np.linalg.qr(np.column_stack([np.ones(n), np.eye(n)[:, : n - 1]]))
-    away = np.kron(q[:, 1:].T, np.eye(k))  # (n−1)K × nK: the mean over the rows is left out
-    distribution = away @ dense @ away.T
-    at = away @ m.ravel()
+    centring = np.kron(q[:, 1:].T, np.eye(k))  # (n−1)K × nK: the mean over the rows is left out
+    distribution = centring @ dense @ centring.T
+    at = centring @ m.ravel()
     sign, log_det = np.linalg.slogdet(distribution)
     assert sign > 0
     prior = 0.5 * (log_det + len(distribution) - np.trace(distribution) - at @ at)

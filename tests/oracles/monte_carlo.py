@@ -1,5 +1,7 @@
 """Terms of a bound by Monte Carlo: draws from q, and whether an exact term is their mean."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -26,6 +28,18 @@ def draw_common(y, mu_eta, V_eta, mu, V, A, B, hyper, draws, rng):
         "noise_entropy": -sum(q_sigma2[j].logpdf(sigma2[:, j]) for j in range(p)),
     }
     return lam, sigma2, terms
+
+
+def less_variable(state):
+    """A state in which no block fits another either, but whose draws vary less."""
+    return replace(
+        state,
+        mu_eta=0.5 * state.mu_eta,
+        V_eta=0.2 * state.V_eta,
+        mu_lambda=0.5 * state.mu_lambda,
+        V_lambda=0.2 * state.V_lambda,
+        B_sigma=3.0 * state.B_sigma,
+    )
 
 
 def standard_errors(value, draws):

@@ -11,7 +11,7 @@ from scipy import stats
 
 from oracles import algorithm1 as a1
 from oracles.algorithm1 import MILD, PAPER
-from oracles.monte_carlo import check_terms, draw_common
+from oracles.monte_carlo import check_terms, draw_common, less_variable
 from support import factor_rows
 
 BLOCKS = {
@@ -73,17 +73,7 @@ def monte_carlo(y, state, hyper, draws, rng):
 @pytest.mark.parametrize(("H", "updated"), [(3, False), (3, True), (1, False)])
 def test_bound_agrees_with_monte_carlo_and_a_wrong_constant_does_not(H, updated):
     y, state, rng = problem(4, 3, H, seed=11)
-    if updated:
-        state = a1.iteration(y, state, MILD)
-    else:  # still no block fits another, but the draws vary less
-        state = replace(
-            state,
-            mu_eta=0.5 * state.mu_eta,
-            V_eta=0.2 * state.V_eta,
-            mu_lambda=0.5 * state.mu_lambda,
-            V_lambda=0.2 * state.V_lambda,
-            B_sigma=3.0 * state.B_sigma,
-        )
+    state = a1.iteration(y, state, MILD) if updated else less_variable(state)
     samples = monte_carlo(y, state, MILD, 200_000, rng)
     terms = a1.bound_terms(y, state, MILD)
     check_terms(terms, samples)

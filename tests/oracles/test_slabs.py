@@ -10,7 +10,7 @@ from scipy import stats
 
 from oracles import algorithm1 as a1
 from oracles import slabs
-from oracles.monte_carlo import check_terms, draw_common, standard_errors
+from oracles.monte_carlo import check_terms, draw_common, less_variable, standard_errors
 from support import factor_rows
 
 HYPER = slabs.Hyper(alpha=2.5, a_sigma=1.7, b_sigma=0.6)
@@ -95,17 +95,7 @@ def test_spike_bound_agrees_with_monte_carlo_and_a_wrong_one_does_not(H, updated
     rng = np.random.default_rng(11)
     y, slab = factor_rows(4, 3, 2, rng, noise=0.5), INVERSE_GAMMA
     state = slabs.random_spike_state(4, 3, H, rng)
-    if updated:
-        state = slabs.spike_iteration(y, slab, state, SPIKE)
-    else:
-        state = replace(
-            state,
-            mu_eta=0.5 * state.mu_eta,
-            V_eta=0.2 * state.V_eta,
-            mu_lambda=0.5 * state.mu_lambda,
-            V_lambda=0.2 * state.V_lambda,
-            B_sigma=3.0 * state.B_sigma,
-        )
+    state = slabs.spike_iteration(y, slab, state, SPIKE) if updated else less_variable(state)
     draws = 100_000
     lam, _, samples = draw_common(
         y,

@@ -73,13 +73,13 @@ FALLING = curve(11, 10, 8, 7, 5, 5, 2)
             "3 factors can be told from chance; 2 if the model may be off by RMSEA 0.05",
         ),
         (
-            Count(3, given=True, alive=3),
+            Count(3, given=True, n_nonempty=3),
             FALLING,
             "3 factors asked for; 11 can be told from chance; 5 if the model may be off by RMSEA "
             "0.05 or 0.07",
         ),
-        (Count(8, given=True, alive=2), None, "8 factors asked for, 2 with loadings"),
-        (Count(2, given=True, alive=0), None, "2 factors asked for, none with loadings"),
+        (Count(8, given=True, n_nonempty=2), None, "8 factors asked for, 2 with loadings"),
+        (Count(2, given=True, n_nonempty=0), None, "2 factors asked for, none with loadings"),
         (
             Count(5, model_error=0.05),
             curve(11, 10, 8, 7, 5, 5, 2, e05=(6,)),
@@ -97,7 +97,7 @@ FALLING = curve(11, 10, 8, 7, 5, 5, 2)
             "chance",
         ),
         (
-            Count(3, given=True, alive=3, model_error=0.06, learned=True),
+            Count(3, given=True, n_nonempty=3, model_error=0.06, learned=True),
             FALLING,
             "3 factors asked for, with a model error of RMSEA 0.06, which was learned; 11 can be "
             "told from chance; 5 if the model may be off by RMSEA 0.05 or 0.07",
@@ -115,7 +115,7 @@ FALLING = curve(11, 10, 8, 7, 5, 5, 2)
             "the columns) and is taken as 0",
         ),
         (
-            Count(2, given=True, alive=2, not_learned=True),
+            Count(2, given=True, n_nonempty=2, not_learned=True),
             None,
             "2 factors asked for; the model error was not learned and is taken as 0",
         ),

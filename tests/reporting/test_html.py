@@ -403,10 +403,10 @@ def test_patterns_of_missing_values_that_few_rows_have_are_not_told(tmp_path):
     rows[9:15, 2] = np.nan
     rows[15:19, 4] = np.nan  # four rows alone
     posterior = posterior_of(rows, list("abcdef"), n_factors=1)
-    holes = contents.gather(posterior, few(posterior)).missing
-    assert holes.by_column == [("c", 15), ("b", 9), ("e", 4)]
-    assert holes.together == [(["b", "c"], 9), (["c"], 6)]
-    assert holes.n_complete == 81
+    found = contents.gather(posterior, few(posterior)).missing
+    assert found.by_column == [("c", 15), ("b", 9), ("e", 4)]
+    assert found.together == [(["b", "c"], 9), (["c"], 6)]
+    assert found.n_complete == 81
     text = written(posterior, tmp_path, draws=few(posterior))
     assert "81 of 100 rows are complete" in Reader(text).seen
     assert "b, c: 9 rows" in text
@@ -415,7 +415,7 @@ def test_patterns_of_missing_values_that_few_rows_have_are_not_told(tmp_path):
     assert contents.gather(again, few(again)).missing.together == []
 
 
-def test_a_saved_fit_with_holes_says_that_its_intervals_are_narrow(posteriors, tmp_path):
+def test_a_saved_fit_with_missing_values_says_that_its_intervals_are_narrow(posteriors, tmp_path):
     posteriors["missing"].save(tmp_path / "fit.cusp")
     again = load(tmp_path / "fit.cusp")
     told = "too narrow"

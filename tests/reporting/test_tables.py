@@ -63,9 +63,9 @@ def test_alpha_and_omega_are_those_of_each_draw(posterior, tables):
     """α = k/(k−1) (1 − trace/sum) of the keyed correlations; ω is common variance by variance."""
     draws = summary_draws(posterior)
     loadings = posterior.rotated_solution.loadings
-    home = np.abs(loadings).argmax(axis=1)
+    own_factor = np.abs(loadings).argmax(axis=1)
     for h, factor in enumerate(tables.factors):
-        members = np.flatnonzero(home == h)
+        members = np.flatnonzero(own_factor == h)
         assert factor.n_items == len(members) == 3
         sign = np.sign(loadings[members, h])
         assert factor.reversed_items == tuple(np.array(ITEMS)[members][sign < 0])
@@ -126,9 +126,9 @@ def test_loadings_communalities_and_shares(posterior, tables):
 
 
 def test_items_are_grouped_and_sorted(posterior, tables):
-    homes = [row.factor for row in tables.items]
-    assert homes == sorted(homes)
-    for h in set(homes):
+    own_factors = [row.factor for row in tables.items]
+    assert own_factors == sorted(own_factors)
+    for h in set(own_factors):
         sizes = [abs(row.loadings[h].value) for row in tables.items if row.factor == h]
         assert sizes == sorted(sizes, reverse=True)
     for row in tables.items:
@@ -174,8 +174,8 @@ def test_numbers_in_apa_style(number, text):
 def expected_rows(posterior, suppress):
     """Names and numbers of Table 1, in its order, from the loadings alone."""
     loadings = posterior.rotated_solution.loadings
-    home = np.abs(loadings).argmax(axis=1)
-    order = sorted(range(9), key=lambda j: (home[j], -abs(loadings[j, home[j]])))
+    own_factor = np.abs(loadings).argmax(axis=1)
+    order = sorted(range(9), key=lambda j: (own_factor[j], -abs(loadings[j, own_factor[j]])))
     for j in order:
         texts = [f"{value:.2f}".replace("0.", ".").replace("-", "−") for value in loadings[j]]
         yield (
@@ -378,8 +378,8 @@ def test_a_factor_with_one_item_has_no_alpha():
 
 def test_gibbs_missing_values_and_a_fit_without_statistics(tmp_path):
     frame = datasets.load_bfi(subset="items", as_frame=True).data[ITEMS].head(200)
-    holes = frame.mask(np.random.default_rng(0).random(frame.shape) < 0.02)
-    fitted = CuspFactorAnalysis(n_factors=3, rotation="varimax").fit(holes).posterior_
+    incomplete = frame.mask(np.random.default_rng(0).random(frame.shape) < 0.02)
+    fitted = CuspFactorAnalysis(n_factors=3, rotation="varimax").fit(incomplete).posterior_
     assert "Missing values were taken as missing at random" in str(fitted.apa_tables())
     assert "approximate" not in str(fitted.apa_tables())
     fitted.save(tmp_path / "fit.cusp")

@@ -1,4 +1,4 @@
-"""Every public door, and the one oracle: a right result, or a documented error."""
+"""Every public entry point, and the one oracle: a right result, or a documented error."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class Hung(BaseException):
     """Not an Exception, so that nothing in between takes it for one of its own."""
 
 
-def check(door: str, recipe: Recipe) -> str:
-    """Go through a door; "right" or the name of the documented error, else a RobustnessError."""
+def check(entry: str, recipe: Recipe) -> str:
+    """Try one entry point: "right" or the name of the documented error, else a RobustnessError."""
     table, rows = wrapped(recipe), plain(recipe)
     before = copied(table)
     random_before = _global_random()
@@ -60,34 +60,39 @@ def check(door: str, recipe: Recipe) -> str:
         with _watched(), warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             try:
-                ENTRY_POINTS[door](table, rows, recipe)
+                ENTRY_POINTS[entry](table, rows, recipe)
                 answer = "right"
             except CuspError as error:
                 answer = type(error).__name__
                 _check_message(error)
     except Hung:
-        raise RobustnessError(f"{door} hangs on {recipe}") from None
+        raise RobustnessError(f"{entry} hangs on {recipe}") from None
     except Exception as error:
         where = traceback.format_exc(limit=-4)
         raise RobustnessError(
-            f"{door} on {recipe}: {type(error).__name__}: {error}\n{where}"
+            f"{entry} on {recipe}: {type(error).__name__}: {error}\n{where}"
         ) from error
     foreign = [str(w.message) + f" ({w.filename}:{w.lineno})" for w in said if not _ours(w)]
     if foreign:
-        raise RobustnessError(f"{door} on {recipe} warns in words not its own: {foreign[:2]}")
+        raise RobustnessError(f"{entry} on {recipe} warns in words not its own: {foreign[:2]}")
     if len(said) > MOST_WARNINGS:
         raise RobustnessError(
-            f"{door} on {recipe}: {len(said)} warnings: {[str(w.message)[:60] for w in said]}"
+            f"{entry} on {recipe}: {len(said)} warnings: {[str(w.message)[:60] for w in said]}"
         )
     if not same(table, before):
-        raise RobustnessError(f"{door} changed its input, {recipe}")
+        raise RobustnessError(f"{entry} changed its input, {recipe}")
     if _global_random() != random_before:
-        raise RobustnessError(f"{door} touched NumPy's global random numbers, {recipe}")
-    too_far_apart = door == "settings" and recipe.spread > 10
-    if answer != "right" and door in TAKES_ANY_GOOD and is_good(recipe, rows) and not too_far_apart:
-        raise RobustnessError(f"{door} refused good data, {recipe}: {answer}")
-    if answer == "right" and door in TAKES_ANY_GOOD and is_good(recipe, rows) is False:
-        raise RobustnessError(f"{door} took data that cannot be analysed, {recipe}")
+        raise RobustnessError(f"{entry} touched NumPy's global random numbers, {recipe}")
+    too_far_apart = entry == "settings" and recipe.spread > 10
+    if (
+        answer != "right"
+        and entry in TAKES_ANY_GOOD
+        and is_good(recipe, rows)
+        and not too_far_apart
+    ):
+        raise RobustnessError(f"{entry} refused good data, {recipe}: {answer}")
+    if answer == "right" and entry in TAKES_ANY_GOOD and is_good(recipe, rows) is False:
+        raise RobustnessError(f"{entry} took data that cannot be analysed, {recipe}")
     return answer
 
 
@@ -99,7 +104,7 @@ def _global_random() -> str:
 
 
 MOST_WARNINGS = 8
-"""Of all steps that a door takes: a fit has one, new rows one a method."""
+"""Of all steps of one entry point: a fit has one, new rows one a method."""
 
 
 def _ours(warning) -> bool:
@@ -309,20 +314,20 @@ def entry_published(table, rows, recipe):
     _finite("covariance", model.get_covariance())
 
 
-def entry_how_many(table, rows, recipe):
+def entry_select_n_factors(table, rows, recipe):
     select_n_factors(CuspFactorAnalysis(), table, random_state=0)
 
 
-def entry_misfit(table, rows, recipe):
+def entry_check_assumptions(table, rows, recipe):
     model = CuspFactorAnalysis(n_factors=min(1, recipe.p)).fit(table)
     check_assumptions(model, table)
 
 
-def entry_sensitivity(table, rows, recipe):
+def entry_prior_sensitivity(table, rows, recipe):
     prior_sensitivity(CuspFactorAnalysis(n_factors=min(1, recipe.p)), table, alpha=[2.0, 5.0])
 
 
-def entry_compare(table, rows, recipe):
+def entry_factor_congruence(table, rows, recipe):
     model = CuspFactorAnalysis(n_factors=min(2, recipe.p)).fit(table)
     factor_congruence(model.posterior_, model.posterior_, n_draws=20)
 

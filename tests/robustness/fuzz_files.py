@@ -48,13 +48,13 @@ NUMBERS = (0.0, -0.0, 1.0, -1.0, np.nan, np.inf, -np.inf, 1e300, 1e-300, 5e-324,
 def good_files(folder: Path) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """JSON and arrays of fits of every kind."""
     rows = datasets.simulate(30, 4, 1, random_state=3).X
-    holes = rows.copy()
-    holes[::5, 0] = np.nan
+    incomplete = rows.copy()
+    incomplete[::5, 0] = np.nan
     models = [
         CuspFactorAnalysis(n_factors=1, rotation="oblimin").fit(rows),
         CuspFactorAnalysis().fit(rows),
         CuspFactorAnalysis(n_factors=2).fit(datasets.simulate(5, 8, 1, random_state=0).X),
-        CuspFactorAnalysis(n_factors=1).fit(holes),
+        CuspFactorAnalysis(n_factors=1).fit(incomplete),
         CuspFactorAnalysis(
             method=Gibbs(n_draws=3, n_chains=2, burn_in=3, thin=1), random_state=0
         ).fit(rows),

@@ -1,4 +1,4 @@
-"""Tables of every kind through every door: a right result or a documented error.
+"""Tables of every kind through every entry point: a right result or a documented error.
 
 `make calibration` tries more than ten thousand, see benchmarks/robustness.py.
 """
@@ -15,21 +15,21 @@ from robustness.entry_points import ENTRY_POINTS, RobustnessError, check
 from robustness.tables import WRAPPINGS, Recipe, is_good, plain, recipes
 
 SLOW = ("plots", "report")
-QUICK = [door for door in ENTRY_POINTS if door not in ("select_n_factors", "sensitivity")]
+QUICK = [entry for entry in ENTRY_POINTS if entry not in ("select_n_factors", "prior_sensitivity")]
 
 
-@pytest.mark.parametrize("door", [door for door in QUICK if door not in SLOW])
+@pytest.mark.parametrize("entry", [entry for entry in QUICK if entry not in SLOW])
 @settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(recipe=recipes())
-def test_any_table_through(door, recipe):
-    check(door, recipe)
+def test_any_table_through(entry, recipe):
+    check(entry, recipe)
 
 
-@pytest.mark.parametrize("door", SLOW)
+@pytest.mark.parametrize("entry", SLOW)
 @settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(recipe=recipes())
-def test_any_table_through_what_draws(door, recipe):
-    check(door, recipe)
+def test_any_table_through_what_draws(entry, recipe):
+    check(entry, recipe)
 
 
 @pytest.mark.parametrize("wrapping", WRAPPINGS)
@@ -99,7 +99,7 @@ def test_found_by_random_tables(name):
 
 
 @pytest.mark.parametrize(
-    ("door", "message"),
+    ("entry", "message"),
     [
         (lambda table, *_: np.linalg.cholesky(-np.eye(2)), "LinAlgError"),
         (lambda table, *_: warnings.warn("divide", RuntimeWarning, stacklevel=1), "not its own"),
@@ -113,9 +113,9 @@ def test_found_by_random_tables(name):
         (lambda *_: _refuse(), "refused good data"),
     ],
 )
-def test_oracle_sees_what_is_wrong(door, message, monkeypatch):
+def test_oracle_sees_what_is_wrong(entry, message, monkeypatch):
     np.random.rand()  # noqa: NPY002 - so that one more number changes no other than the place
-    monkeypatch.setitem(ENTRY_POINTS, "estimator", door)
+    monkeypatch.setitem(ENTRY_POINTS, "estimator", entry)
     with pytest.raises(RobustnessError, match=message):
         check("estimator", Recipe())
 

@@ -7,26 +7,26 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
-Homes = Mapping[str, tuple[str, ...]]
+DefinedIn = Mapping[str, tuple[str, ...]]
 """Modules, and the public names that each defines."""
 
 
-def public_names(homes: Homes) -> list[str]:
+def public_names(defined_in: DefinedIn) -> list[str]:
     """All names, sorted, for `__all__`."""
-    return sorted(name for names in homes.values() for name in names)
+    return sorted(name for names in defined_in.values() for name in names)
 
 
 def lazy_names(
-    package: str, homes: Homes, modules: Mapping[str, str] = MappingProxyType({})
+    package: str, defined_in: DefinedIn, modules: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` of a package; `modules` are whole modules, by a shorter name."""
-    home_of = {name: module for module, names in homes.items() for name in names}
+    module_of = {name: module for module, names in defined_in.items() for name in names}
 
     def attribute(name: str) -> Any:
         if name in modules:
             return import_module(modules[name])
-        if name not in home_of:
+        if name not in module_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(home_of[name]), name)
+        return getattr(import_module(module_of[name]), name)
 
-    return attribute, lambda: sorted([*home_of, *modules])
+    return attribute, lambda: sorted([*module_of, *modules])

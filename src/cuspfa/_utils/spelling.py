@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cuspfa._typing import EngineName
+
 Spell = Callable[..., str]
 """Takes the name of an argument, and its value if one is advised."""
 _READING_OPTIONS = {"id_column": "--id", "memory_limit": "--memory-limit"}
@@ -17,8 +19,7 @@ _READING_OPTIONS = {"id_column": "--id", "memory_limit": "--memory-limit"}
 class EngineSettings:
     """An engine and those of its settings that differ from the defaults."""
 
-    name: str
-    """"variational" or "gibbs"."""
+    name: EngineName
     values: Mapping[str, Any] = field(default_factory=dict)
 
 

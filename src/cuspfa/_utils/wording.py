@@ -16,6 +16,17 @@ def counted(number: int, noun: str) -> str:
     return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
 
 
+def capitalized(text: str) -> str:
+    """The text with a capital letter at its start.
+
+    Examples
+    --------
+    >>> capitalized("no rows"), capitalized("2 rows")
+    ('No rows', '2 rows')
+    """
+    return text[:1].upper() + text[1:]
+
+
 def listed(words: Sequence[object], most: int) -> str:
     """The first words with commas between them, and how many more there are.
 

@@ -298,7 +298,7 @@ def run_program(arguments: list[str]) -> int:
         error_console.print("Interrupted.")
         return 130
     except BrokenPipeError:
-        _give_upoutput_option()
+        _discard_output()
         return 141
     except (CuspError, CycloptsError, OSError) as error:
         if debug:
@@ -315,7 +315,7 @@ def run_program(arguments: list[str]) -> int:
             if sys.stdout is not None:
                 sys.stdout.flush()
         except OSError:  # a full disk
-            _give_upoutput_option()
+            _discard_output()
         return 2
     except Exception as error:
         if debug:
@@ -338,7 +338,7 @@ def _exit_code(arguments: list[str], error_console: Terminal) -> int:
     return 0
 
 
-def _give_upoutput_option() -> None:
+def _discard_output() -> None:
     """Send standard output to the null device: the interpreter flushes it once more at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

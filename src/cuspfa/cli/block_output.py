@@ -40,7 +40,7 @@ def write_by_blocks(
             "or .tsv."
         )
     named = names_columns(data) and posterior.names is not None
-    if not named:  # columns by their places
+    if not named:
         posterior = posterior.without_names()
     model = CuspFactorAnalysis.from_posterior(posterior)
     page = Page(Terminal(stderr=True))
@@ -48,11 +48,8 @@ def write_by_blocks(
         warnings.simplefilter("always")
         choose = chooser(posterior.names, None, insists=True)
         stream = table_stream(data, choose, how, None, bar.on_rows)
-        written = write_blocks(model, what, stream, output)
-    about_names = "X has feature names"  # expected, as the fit has no names
-    show_warnings(
-        page, sorted({str(one.message) for one in caught if about_names not in str(one.message)})
-    )
+        written = write_blocks(model, what, stream, output, by_position=not named)
+    show_warnings(page, sorted({str(one.message) for one in caught}))
     if written.lacking:
         said = f"{written.lacking} of {written.rows} rows have missing values"
         said += f", {written.empty} of them no value at all." if written.empty else "."

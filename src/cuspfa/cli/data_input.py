@@ -24,6 +24,7 @@ from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
 from cuspfa.inference.gibbs.settings import Gibbs
 from cuspfa.inference.variational.settings import Variational
 from cuspfa.model.model_error import LARGEST_MODEL_ERROR
+from cuspfa.rotation.gpa import RotationMethod
 
 
 def check_data(options: DataOptions) -> None:
@@ -61,7 +62,7 @@ def estimator_of(
     options: ModelOptions,
     *,
     n_factors: int | None = None,
-    rotation: str | None = None,
+    rotation: RotationMethod | None = None,
     callback: Callable[[Any], None] | None = None,
 ) -> CuspFactorAnalysis:
     """The model of the options."""

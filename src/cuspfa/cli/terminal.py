@@ -167,13 +167,13 @@ def sort_variables(loadings: Array, most: int = SHOWN_VARIABLES) -> Order:
     Of more than `most`, about as many for each factor, those with the largest loadings.
     """
     size = np.abs(loadings)
-    home, largest = np.argmax(size, axis=1), np.max(size, axis=1)
-    order = np.lexsort((-largest, home))
+    own_factor, largest = np.argmax(size, axis=1), np.max(size, axis=1)
+    order = np.lexsort((-largest, own_factor))
     if len(order) <= most:
         return Order(order, True)
     place = np.zeros(len(order), dtype=int)
     for h in range(loadings.shape[1]):
-        members = order[home[order] == h]
+        members = order[own_factor[order] == h]
         place[members] = np.arange(len(members))
     chosen = np.lexsort((-largest, place))[:most]
     return Order(order[np.isin(order, chosen)], False)

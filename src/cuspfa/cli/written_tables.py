@@ -29,7 +29,7 @@ from cuspfa.io.atomic import check_writable, replacing
 
 TABS, TEXTS, PARQUET = (".tsv", ".tab"), (".csv", ".txt", ".dat", ""), (".parquet", ".pq")
 WORKBOOK = ".xlsx"
-DIGITS = 6
+SIGNIFICANT_DIGITS = 6
 """Significant digits of computed values in text."""
 MOST_SHEET_ROWS = 1_048_576
 
@@ -98,11 +98,11 @@ def _separator(suffix: str, table: FileTable) -> str:
     return table.separator
 
 
-def number_text(value: float, *, observed: bool = False, decimal: str = ".") -> str:
+def field_text(value: float, *, observed: bool = False, decimal: str = ".") -> str:
     """A number in text; nothing for a missing value."""
     if value != value:
         return ""
-    shown = repr(value if observed else float(f"{value:.{DIGITS}g}")).removesuffix(".0")
+    shown = repr(value if observed else float(f"{value:.{SIGNIFICANT_DIGITS}g}")).removesuffix(".0")
     shown = "0" if shown == "-0" else shown
     return shown if decimal == "." else shown.replace(".", decimal)
 
@@ -124,7 +124,7 @@ def _as_text(
         before = [number] if numbered else []
         for place, (row, own) in enumerate(zip(values.tolist(), known.tolist(), strict=True)):
             cells = [
-                number_text(value, observed=seen, decimal=table.decimal)
+                field_text(value, observed=seen, decimal=table.decimal)
                 for value, seen in zip(row, own, strict=True)
             ]
             writer.writerow([*before, *([] if ids is None else [ids[place]]), *cells])

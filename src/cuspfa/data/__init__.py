@@ -1,1 +1,1 @@
-"""What an engine may know of the data, and where data may live."""
+"""From user input to the data sources of the engines."""

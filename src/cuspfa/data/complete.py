@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -17,6 +17,8 @@ from cuspfa.errors import DataError
 if TYPE_CHECKING:
     from cuspfa.data.provenance import DataProvenance
 
+Scaling = Literal["columns", "common", "none"]
+"""Columns of unit variances, of unit median variance, or as they are."""
 SMALL_GRAM = 1500
 """Columns up to which a dense p×p matrix is always small: 18 MB."""
 GRAM_TO_NONZEROS = 4
@@ -38,7 +40,7 @@ class Prepared(NamedTuple):
     """The file, and how it was read, if the data came from one."""
 
 
-def prepare_moments(moments: Moments, *, scaling: str, flat_mean: bool) -> Prepared:
+def prepare_moments(moments: Moments, *, scaling: Scaling, flat_mean: bool) -> Prepared:
     """A source over the Gram matrix of moments."""
     variances = np.diag(moments.cross_products) / max(moments.n - 1, 1)
     scale = column_scale(variances, scaling)
@@ -47,7 +49,7 @@ def prepare_moments(moments: Moments, *, scaling: str, flat_mean: bool) -> Prepa
     return Prepared(CompleteSource(matrix), moments.mean, scale, moments.n)
 
 
-def prepare_rows(rows: Any, *, scaling: str, flat_mean: bool) -> Prepared:
+def prepare_rows(rows: Any, *, scaling: Scaling, flat_mean: bool) -> Prepared:
     """A source over a Gram matrix for n ≥ p, or over rows for p > n; sparse rows may stay sparse.
 
     `scaling` is "columns" (unit variances), "common" (unit median variance) or "none".
@@ -69,7 +71,7 @@ def prepare_rows(rows: Any, *, scaling: str, flat_mean: bool) -> Prepared:
     return Prepared(CompleteSource(RowMatrix(copy, counted_rows(n, flat_mean))), center, scale, n)
 
 
-def _prepare_sparse(rows: Any, scaling: str, flat_mean: bool) -> Prepared:
+def _prepare_sparse(rows: Any, scaling: Scaling, flat_mean: bool) -> Prepared:
     n, p = rows.shape
     rows = rows.astype(float, copy=False)  # squares in single precision lose half the digits
     center = np.asarray(rows.sum(axis=0), dtype=float).ravel() / n
@@ -97,7 +99,7 @@ def counted_rows(n: int, flat_mean: bool) -> float:
     return n - 1.0 if flat_mean else float(n)
 
 
-def column_scale(variances: Array, scaling: str) -> Array:
+def column_scale(variances: Array, scaling: Scaling) -> Array:
     """Divisors of columns with these variances."""
     if scaling == "columns":
         return np.asarray(np.sqrt(variances))

@@ -73,7 +73,7 @@ class Moments:
             )
         if not (np.all(np.isfinite(self.mean)) and np.all(np.isfinite(self.cross_products))):
             raise DataError("Moments must be finite; are there NaN, or values above 1e150?")
-        if self._is_lopsided():
+        if self._is_asymmetric():
             raise must_be("cross_products", "symmetric", "a matrix that is not")
         if self.names is not None:
             object.__setattr__(self, "names", _checked_names(self.names, p))
@@ -87,7 +87,7 @@ class Moments:
         """The sample covariance, divisor n − 1."""
         return self.cross_products / max(self.n - 1, 1)
 
-    def _is_lopsided(self) -> bool:
+    def _is_asymmetric(self) -> bool:
         """Is the matrix asymmetric? By blocks of rows, to save memory."""
         root = np.sqrt(np.abs(np.diag(self.cross_products)))
         for first in range(0, len(root), 256):
@@ -239,12 +239,12 @@ class Moments:
         >>> sum(parts).n
         200
         """
-        moments_format.write_moments(self.n, self.mean, self.cross_products, self.names, path)
+        moments_format.save_moments(self.n, self.mean, self.cross_products, self.names, path)
 
     @classmethod
     def load(cls, path: Any) -> Self:
         """Read what `save` wrote; a file that is damaged or of another kind is a FileError."""
-        return cls(**moments_format.read_moments(path))
+        return cls(**moments_format.load_moments(path))
 
     def __add__(self, other: Moments) -> Moments:
         if not isinstance(other, Moments):
@@ -269,14 +269,16 @@ class Moments:
         if self.names == first.names and len(self.mean) == len(first.mean):
             return self
         if self.names is None or first.names is None or set(self.names) != set(first.names):
-            raise DataError(f"Moments of different columns cannot be added: {_apart(first, self)}.")
+            raise DataError(
+                f"Moments of different columns cannot be added: {_columns_differ(first, self)}."
+            )
         places = {name: place for place, name in enumerate(self.names)}
         order = np.array([places[name] for name in first.names])
         cross = self.cross_products[np.ix_(order, order)]
         return Moments(self.n, self.mean[order], cross, first.names)
 
 
-def _apart(first: Moments, second: Moments) -> str:
+def _columns_differ(first: Moments, second: Moments) -> str:
     """How their columns differ, in words."""
     if first.names is None or second.names is None:
         named = ["without names" if one.names is None else "with names" for one in (first, second)]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cuspfa._utils.fit_warning import FitWarning
-from cuspfa.data.complete import Prepared, prepare_moments, prepare_rows
+from cuspfa.data.complete import Prepared, Scaling, prepare_moments, prepare_rows
 from cuspfa.data.moments import Moments
 from cuspfa.data.names import text_names
 from cuspfa.data.out_of_core.load import (
@@ -27,7 +27,7 @@ def prepare(
     data: Any,
     names: list[str] | None = None,
     *,
-    scaling: str,
+    scaling: Scaling,
     flat_mean: bool,
     check_width: Callable[[int], None],
 ) -> Prepared:
@@ -70,7 +70,7 @@ def prepare(
 
 
 def _summed_up(
-    moments: Moments, scaling: str, flat_mean: bool, check_width: Callable[[int], None]
+    moments: Moments, scaling: Scaling, flat_mean: bool, check_width: Callable[[int], None]
 ) -> Prepared:
     if moments.n < 2:
         raise DataError(f"moments must be of at least 2 rows. Got {moments.n} instead.")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cuspfa.diagnostics.retention import MinimumAveragePartial as MinimumAveragePartial
     from cuspfa.diagnostics.retention import ParallelAnalysis as ParallelAnalysis
 
-_HOMES = {
+_DEFINED_IN = {
     "cuspfa.diagnostics.assumptions": ("Finding",),
     "cuspfa.diagnostics.fit_indices": ("Bartlett", "Kmo", "Rmsea"),
     "cuspfa.diagnostics.fit_measures": ("FitMeasures", "Residual"),
@@ -32,5 +32,5 @@ _HOMES = {
     "cuspfa.diagnostics.resampling": ("HeldOut",),
     "cuspfa.diagnostics.retention": ("FactorMatch", "MinimumAveragePartial", "ParallelAnalysis"),
 }
-__all__ = public_names(_HOMES)
-__getattr__, __dir__ = lazy_names(__name__, _HOMES)
+__all__ = public_names(_DEFINED_IN)
+__getattr__, __dir__ = lazy_names(__name__, _DEFINED_IN)

@@ -68,7 +68,7 @@ def prior_sensitivity(
         The data; missing values as in `CuspFactorAnalysis.fit`.
     alpha, spike, slab : iterables or None
         The values to try of each; None keeps the model's own. A finite spike needs a slab that
-        does not learn from all factors: give both.
+        does not depend on all factors: give both.
 
     Returns
     -------

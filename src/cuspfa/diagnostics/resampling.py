@@ -17,8 +17,8 @@ from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
 
 HELD_OUT_TOLERANCE = 5e-4
 """Held-out log-likelihoods of a row that differ by less are printed alike and count as equal."""
-MIN_LIVE_SHARE = 1e-6
-"""A factor with a smaller share of the variance than this is empty."""
+HELD_OUT_EMPTY_SHARE = 1e-6
+"""A factor of a fit to a part of the rows with a smaller share of the variance is empty."""
 
 
 class HeldOut(NamedTuple):
@@ -84,7 +84,7 @@ class _Fold(NamedTuple):
 def _one_fold(model: CuspFactorAnalysis, rows: Any, part: Indices, k: int) -> _Fold:
     """A part of the rows under the fit to all the others."""
     fitted = _fit_part(model, rows[_outside(rows.shape[0], part)], k)
-    kept = int(np.sum(np.mean(fitted.loadings_**2, axis=0) > MIN_LIVE_SHARE))
+    kept = int(np.sum(np.mean(fitted.loadings_**2, axis=0) > HELD_OUT_EMPTY_SHARE))
     return _Fold(fitted.score_samples(rows[part]), kept, bool(fitted.converged_))
 
 
@@ -122,8 +122,8 @@ def compare_held_out(numbers: Sequence[int], densities: Array, kept: Array) -> l
     differences = densities[best] - densities
     errors = differences.std(axis=1, ddof=1) / np.sqrt(densities.shape[1])
     return [
-        HeldOut(k, float(mean), float(behind), float(error), float(alive))
-        for k, mean, behind, error, alive in zip(
+        HeldOut(k, float(mean), float(behind), float(error), float(nonempty))
+        for k, mean, behind, error, nonempty in zip(
             numbers, means, differences.mean(axis=1), errors, kept, strict=True
         )
     ]

@@ -11,14 +11,14 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, estimator_html_repr
 
-from cuspfa._typing import RandomState
+from cuspfa._typing import EngineName, RandomState
 from cuspfa._utils.arguments import generator, must_be, one_of, true_or_false
 from cuspfa._utils.fit_warning import FitWarning
 from cuspfa._utils.fit_warning_text import python_text
 from cuspfa._utils.sklearn_compat import Interval, StrOptions, check_parameters
 from cuspfa._utils.spelling import EngineSettings
 from cuspfa._utils.warn import warn
-from cuspfa.data.complete import Prepared
+from cuspfa.data.complete import Prepared, Scaling
 from cuspfa.data.moments import Moments
 from cuspfa.data.prepare import prepare
 from cuspfa.errors import ConvergenceWarning, CuspWarning, DataError, PerformanceWarning
@@ -47,7 +47,7 @@ from cuspfa.posterior.provenance import (
 )
 from cuspfa.posterior.sampled import SampledPosterior
 from cuspfa.posterior.variational import VariationalPosterior
-from cuspfa.rotation.gpa import ROTATION_METHODS, Rotation, as_rotation
+from cuspfa.rotation.gpa import ROTATION_METHODS, Rotation, RotationMethod, as_rotation
 
 LARGEST_COLUMN_SD = 1e30
 """Standard deviations, on the scale of the prior, beyond which its numbers would mean nothing."""
@@ -57,7 +57,7 @@ UNKNOWN_ORIGIN = Origin()
 class CuspFactorAnalysis(PredictionMixin, BaseEstimator):  # type: ignore[misc]
     """Gaussian factor analysis under the cumulative shrinkage process.
 
-    y = center + Λη + ε with η ~ N(0, I) and ε ~ N(0, diag σ²); the number of factors is learned.
+    y = center + Λη + ε with η ~ N(0, I) and ε ~ N(0, diag σ²); the number of factors is estimated.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class CuspFactorAnalysis(PredictionMixin, BaseEstimator):  # type: ignore[misc]
         The engine, a word or an object with its settings. To set these by `set_params` or search
         over them (`method__tol`), pass `method=Variational()`: a word has no settings.
     prior : CuspPrior or None, default=None
-        None means `CuspPrior()`: a slab that learns each factor's scale, a spike at zero and a
+        None means `CuspPrior()`: a slab with a scale for each factor, a spike at zero and a
         weak noise prior, all on the scale of the data. For `Gibbs` it means the same with
         `InverseGammaSlab(2, 0.4)` and a spike so narrow that it makes no factors. Priors cannot
         be changed: a search goes over whole ones, as in
@@ -181,12 +181,12 @@ class CuspFactorAnalysis(PredictionMixin, BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         *,
-        n_factors: int | str = "auto",
-        method: str | Engine = "variational",
+        n_factors: int | Literal["auto"] = "auto",
+        method: EngineName | Engine = "variational",
         prior: CuspPrior | None = None,
         standardize: bool = True,
-        model_error: float | str = 0.0,
-        rotation: str | Rotation | None = None,
+        model_error: float | Literal["auto"] = 0.0,
+        rotation: RotationMethod | Rotation | None = None,
         random_state: RandomState = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -202,7 +202,7 @@ class CuspFactorAnalysis(PredictionMixin, BaseEstimator):  # type: ignore[misc]
     @classmethod
     def as_published(
         cls,
-        method: str = "variational",
+        method: EngineName = "variational",
         *,
         search: bool = False,
         random_state: RandomState = None,
@@ -443,7 +443,7 @@ class CuspFactorAnalysis(PredictionMixin, BaseEstimator):  # type: ignore[misc]
         return method
 
     @property
-    def _scaling(self) -> str:
+    def _scaling(self) -> Scaling:
         """What columns are divided by, as `data.prepare` takes it."""
         if self.standardize:
             return "columns"

@@ -78,13 +78,19 @@ class Written(NamedTuple):
     """Of these, without any value."""
 
 
-def write_blocks(model: CuspFactorAnalysis, what: What, X: Any, path: Any) -> Written:
-    """Write as `predict_to_file` does, and count rows with missing values."""
+def write_blocks(
+    model: CuspFactorAnalysis, what: What, X: Any, path: Any, *, by_position: bool = False
+) -> Written:
+    """Write as `predict_to_file` does, and count rows with missing values.
+
+    With `by_position` the names of the columns of X are ignored; the model must have none.
+    """
     if not isinstance(model, CuspFactorAnalysis):
         raise must_be("model", "a CuspFactorAnalysis", type(model).__name__)
     check_is_fitted(model)
     one_of("what", what, get_args(What))
-    stream = _stream(model, X)
+    stream = _stream(model, X, by_position)
+    given = None if by_position else stream.names
     target = _target(path, stream)
     names = {
         "transform": [str(name) for name in model.get_feature_names_out()],
@@ -99,7 +105,7 @@ def write_blocks(model: CuspFactorAnalysis, what: What, X: Any, path: Any) -> Wr
     call, counts = getattr(model, what), np.zeros(3, dtype=int)
     with replacing(target) as temporary, _writer(temporary, target.suffix, names) as write:
         for block in stream.blocks(allow_missing=True):
-            found = np.asarray(call(_with_names(block.rows, stream.names)), dtype=float)
+            found = np.asarray(call(_with_names(block.rows, given)), dtype=float)
             write(found.reshape(len(found), -1))
             lacking = np.isnan(block.rows)
             counts += [len(found), lacking.any(axis=1).sum(), lacking.all(axis=1).sum()]
@@ -111,12 +117,12 @@ def _target(path: Any, stream: RowStream) -> Path:
     if target.suffix.lower() not in WRITTEN_SUFFIXES:
         raise must_be("path", f"a name that ends in {', '.join(WRITTEN_SUFFIXES)}", str(target))
     check_writable("path", target)
-    for given in stream.paths:
-        check_not_read("path", target, given)
+    for source in stream.paths:
+        check_not_read("path", target, source)
     return target
 
 
-def _stream(model: CuspFactorAnalysis, data: Any) -> RowStream:
+def _stream(model: CuspFactorAnalysis, data: Any, by_position: bool) -> RowStream:
     """With the columns of the fit, in their order."""
     fitted = model._names()
     if fitted is not None and names_columns(data):
@@ -124,7 +130,8 @@ def _stream(model: CuspFactorAnalysis, data: Any) -> RowStream:
     else:
         stream = as_stream(data)
     own = type(model).__name__
-    check_same_names(own, fitted, stream.names)
+    if not by_position:
+        check_same_names(own, fitted, stream.names)
     check_same_width(own, model.n_features_in_, stream.n_columns)
     return stream
 

@@ -20,7 +20,7 @@ INVERSE_GAMMA_KIND = 1
 """The `SlabKernel.kind` of variances that are drawn from inverse gamma distributions."""
 
 
-def sweeps(
+def sweep_chains(
     chains: Chains,
     data: Statistics,
     slab: Slab,
@@ -50,7 +50,7 @@ def sweeps(
         number,
         rng.bit_generator,
     )
-    check_definite(info)
+    raise_if_indefinite(info)
     return Chains(loadings, noise, with_values(chains.scales, variances, hyper))
 
 
@@ -63,7 +63,7 @@ def log_likelihoods(loadings: Array, noise: Array, data: Statistics) -> Array:
     info = core.log_likelihoods(
         *data_arguments(data), np.ascontiguousarray(loadings), np.ascontiguousarray(noise), found
     )
-    check_definite(info)
+    raise_if_indefinite(info)
     return found
 
 
@@ -111,7 +111,7 @@ def with_values(scales: Scales, variances: Array, hyper: tuple[Array, Array]) ->
     return scales._replace(variances=variances, hyperparameters=hyper)
 
 
-def check_definite(info: int) -> None:
+def raise_if_indefinite(info: int) -> None:
     """Raise the error of NumPy where a kernel met a matrix that is not positive definite."""
     if info != 0:
         raise np.linalg.LinAlgError("Matrix is not positive definite")

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 from sklearn.base import clone
 
+from cuspfa._typing import EngineName, MeanTreatment
 from cuspfa._utils.fit_warning import LongFit
 from cuspfa._utils.spelling import EngineSettings
 from cuspfa._utils.threads import one_blas_thread
@@ -28,7 +29,9 @@ from cuspfa.rotation.gpa import Rotation
 
 START_TIME_SHARE = 0.5
 """The share of a sampler's `max_time` that the variational fit for its start may take."""
-ENGINES: dict[str, type[Variational | Gibbs]] = {one.name: one for one in (Variational, Gibbs)}
+ENGINES: dict[EngineName, type[Variational | Gibbs]] = {
+    one.name: one for one in (Variational, Gibbs)
+}
 """Classes of settings, by the word that `method` may be."""
 SETTINGS_WITHOUT_EFFECT = ("callback", "checkpoint_dir")
 """Settings on which no result depends."""
@@ -37,11 +40,11 @@ SETTINGS_WITHOUT_EFFECT = ("callback", "checkpoint_dir")
 class Engine(Protocol):
     """What the estimator asks of an engine: the settings, with the answers that depend on them."""
 
-    mean: str
+    mean: MeanTreatment
     """"flat" or "plug-in": how the means of the columns are treated."""
 
     @property
-    def name(self) -> Literal["variational", "gibbs"]:
+    def name(self) -> EngineName:
         """The word that `method` may be."""
 
     @property
@@ -71,7 +74,7 @@ class Outcome(NamedTuple):
     interrupted: bool
 
 
-def engine_of(method: str | Engine) -> Engine:
+def engine_of(method: EngineName | Engine) -> Engine:
     """The engine of a word, with its default settings, or the engine that was given."""
     return ENGINES[method]() if isinstance(method, str) else method
 

@@ -32,7 +32,7 @@ _MOMENTS_CONTENT: dict[str, schema.JsonKind] = {
 }
 
 
-def write_moments(n: int, mean: Array, cross: Array, names: list[str] | None, path: Any) -> None:
+def save_moments(n: int, mean: Array, cross: Array, names: list[str] | None, path: Any) -> None:
     """Write moments to a file, whole or not at all; see `Moments.save`."""
     target = as_path(path)
     check_writable("path", target)
@@ -60,7 +60,7 @@ def _warn_if_telling(n: int, p: int) -> None:
         )
 
 
-def read_moments(path: Any) -> dict[str, Any]:
+def load_moments(path: Any) -> dict[str, Any]:
     """The checked content of a file of moments: n, mean, cross_products, names."""
     with archive.readable(path) as place:
         content, arrays = archive.read_archive(place, SAVED_MOMENTS, _decode, _shapes)

@@ -16,7 +16,7 @@ import numpy as np
 from cuspfa._typing import Array
 from cuspfa._utils.fit_warning import NeverCoObserved, SingleValueRows, column
 from cuspfa._utils.linalg import packed, unpacked, upper_half
-from cuspfa.data.complete import SMALL_GRAM, Prepared, column_scale
+from cuspfa.data.complete import SMALL_GRAM, Prepared, Scaling, column_scale
 from cuspfa.data.in_memory import GramMatrix, RowMatrix, row_blocks
 from cuspfa.data.protocols import CompleteSource, one_by_one
 from cuspfa.inference.kernels import Statistics
@@ -36,7 +36,7 @@ CONJUGATE_STEPS = 4
 
 
 def prepare_incomplete(
-    rows: Any, labels: list[Any] | None = None, *, scaling: str, flat_mean: bool = True
+    rows: Any, labels: list[Any] | None = None, *, scaling: Scaling, flat_mean: bool = True
 ) -> Prepared:
     """Rows with NaN, centred and scaled by the observed values of each column.
 
@@ -276,10 +276,10 @@ class MissingDataSource:
 
         `share` is the weight of the rows.
         """
-        stretch = np.sqrt(self.data.n / self.observed)
+        scale = np.sqrt(self.data.n / self.observed)
         small = self.p <= SMALL_GRAM
         gram, rows = np.zeros((self.p, self.p) if small else (0, 0)), []
-        for part in self._filled(stretch, near, noise_variance):
+        for part in self._filled(scale, near, noise_variance):
             if small:
                 gram += part.T @ part
             else:
@@ -288,10 +288,10 @@ class MissingDataSource:
             return CompleteSource(GramMatrix(share * gram, share * self.n))
         return CompleteSource(RowMatrix(np.sqrt(share) * np.vstack(rows), share * self.n))
 
-    def _filled(self, stretch: Array, near: Array | None, noise_variance: Array) -> Iterator[Array]:
+    def _filled(self, scale: Array, near: Array | None, noise_variance: Array) -> Iterator[Array]:
         """Completed rows by blocks; without missing values, the rows as they are."""
         if near is None:
-            yield from (block.rows * stretch for block in self.data.blocks(0))
+            yield from (block.rows * scale for block in self.data.blocks(0))
             return
         scaled = near / noise_variance[:, None]
         signal = packed(scaled[:, :, None] * near[:, None, :])
@@ -304,7 +304,7 @@ class MissingDataSource:
         for block, _, scores, _, _ in self._each(signal, scaled):
             fitted = scores.T @ near.T
             left = (block.rows - fitted + block.ones * off) * block.of_rows(block.observed)
-            yield fitted - block.ones * (near @ (mean / self.data.n)) + stretch * left
+            yield fitted - block.ones * (near @ (mean / self.data.n)) + scale * left
 
 
 def _find_single_values(source: MissingDataSource) -> SingleValueRows | None:

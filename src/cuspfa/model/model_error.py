@@ -128,12 +128,6 @@ def _symmetric(matrix: Array) -> Array:
 # --- the population covariance given the data and Ω: IW(ν + m, A + mΩ) ---
 
 
-def population_mean(covariance: Array, sample: Sample, error: ModelError) -> Array:
-    """E[Σ̃ | Y, Ω] = (A + mΩ)/(ν + m − p − 1), for E[Ω] also E[Σ̃ | Y]."""
-    scale = sample.cross_products + error.degrees * covariance
-    return np.asarray(scale / (sample.rows + error.degrees - len(scale) - 1))
-
-
 def draw_population(
     covariance: Array, sample: Sample, error: ModelError, rng: np.random.Generator
 ) -> Array:

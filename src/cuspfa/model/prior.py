@@ -33,7 +33,7 @@ class CuspPrior:
     slab : Slab
         Distribution of the loadings of an active factor: `GaussianSlab`, `InverseGammaSlab`,
         `EmpiricalBayesSlab` or a slab of your own. The default,
-        `InverseGammaSlab(2, 0.4, pooled=True)`, learns each factor's scale and lets
+        `InverseGammaSlab(2, 0.4, pooled=True)`, estimates each factor's scale and lets
         alike factors share it.
     spike : float or None, default=None
         θ_∞, variance of the loadings of an inactive factor; below the slab's. None is the limit

@@ -24,8 +24,8 @@ FORMAT_VERSION = 1
 
 
 @dataclass(frozen=True)
-class Row:
-    """One line of the table."""
+class ReproducedRow:
+    """One line of Table 1, as computed here."""
 
     method: str
     mse: float
@@ -62,7 +62,7 @@ Stage = Callable[[str], Callable[[Any], None] | None]
 class Reproduction:
     """The rows of cuspfa and of the paper, and how they were made."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[ReproducedRow, ...]
     seed: int
     quick: bool
     paper: tuple[PaperRow, ...] = PAPER
@@ -114,7 +114,7 @@ def reproduce_table(
     return Reproduction((*rows, _gibbs(data, seed, quick, on_stage)), seed, quick)
 
 
-def _gibbs(data: Array, seed: int, quick: bool, on_stage: Stage | None) -> Row:
+def _gibbs(data: Array, seed: int, quick: bool, on_stage: Stage | None) -> ReproducedRow:
     """The adaptive sampler: 15 000 sweeps, the first 5000 not used, of four chains."""
     callback = on_stage("adaptive-gibbs") if on_stage is not None else None
     begin = time.perf_counter()
@@ -129,7 +129,7 @@ def _gibbs(data: Array, seed: int, quick: bool, on_stage: Stage | None) -> Row:
     n_factors = np.count_nonzero(draws.factors, axis=1)
     by_chain = n_factors.reshape(posterior.n_chains, -1).mean(axis=1)
     error = None if quick else float(by_chain.std(ddof=1) / np.sqrt(len(by_chain)))
-    return Row(
+    return ReproducedRow(
         method="adaptive-gibbs",
         mse=mse,
         expected_active_factors=model.expected_active_factors_,
@@ -140,7 +140,9 @@ def _gibbs(data: Array, seed: int, quick: bool, on_stage: Stage | None) -> Row:
     )
 
 
-def _variational(data: Array, method: str, seed: int, n_draws: int, on_stage: Stage | None) -> Row:
+def _variational(
+    data: Array, method: str, seed: int, n_draws: int, on_stage: Stage | None
+) -> ReproducedRow:
     callback = on_stage(method) if on_stage is not None else None
     begin = time.perf_counter()
     model = CuspFactorAnalysis.as_published(
@@ -153,7 +155,7 @@ def _variational(data: Array, method: str, seed: int, n_draws: int, on_stage: St
     draws = posterior.draw(n_draws, random_state=np.random.default_rng([seed, 1]), mean_field=True)
     mse = correlation_mse(draws, np.asarray(np.corrcoef(data, rowvar=False)))
     seconds = time.perf_counter() - begin
-    return Row(
+    return ReproducedRow(
         method=method,
         mse=mse,
         expected_active_factors=model.expected_active_factors_,

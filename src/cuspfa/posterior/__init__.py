@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cuspfa.reporting.summary import Summary as Summary
     from cuspfa.reporting.tables.content import ApaTables as ApaTables
 
-_HOMES = {
+_DEFINED_IN = {
     "cuspfa.estimator.load": ("load",),
     "cuspfa.posterior.base": ("Posterior",),
     "cuspfa.posterior.draws": ("Draws", "Interval"),
@@ -38,5 +38,5 @@ _HOMES = {
     "cuspfa.reporting.summary": ("Summary",),
     "cuspfa.reporting.tables.content": ("ApaTables",),
 }
-__all__ = public_names(_HOMES)
-__getattr__, __dir__ = lazy_names(__name__, _HOMES)
+__all__ = public_names(_DEFINED_IN)
+__getattr__, __dir__ = lazy_names(__name__, _DEFINED_IN)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast, get_args
 
 import numpy as np
 
-from cuspfa._typing import Array, Indices, RandomState
+from cuspfa._typing import Array, EngineName, Indices, RandomState
 from cuspfa._utils.arguments import between, generator, must_be, one_of, true_or_false
 from cuspfa._utils.tables import data_frame
 from cuspfa.data.column_choice import check_columns
@@ -79,7 +79,7 @@ class Posterior(ABC):
     the same answer. Another seed gives other draws; None gives others each time.
     """
 
-    kind: ClassVar[Literal["variational", "gibbs"]]
+    kind: ClassVar[EngineName]
     """The engine that made it."""
     layout: ClassVar[PosteriorEntries]
     """What a file of such a posterior holds."""

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cuspfa._typing import Array
+from cuspfa._typing import Array, EngineName
 from cuspfa._utils.tables import Columns, TabularResult
+
+CONVERGED_STATUS = "converged: the bound grew by less than tol in the last iteration"
+"""The status of a run that converged."""
 
 
 class SearchEntry(NamedTuple):
@@ -26,6 +29,11 @@ class SearchEntry(NamedTuple):
     n_iter: int
     """Iterations spent on it, over all its runs."""
     status: str
+
+    @property
+    def converged(self) -> bool:
+        """Did the best run with this number of factors converge?"""
+        return self.status == CONVERGED_STATUS
 
 
 class SearchPath(TabularResult, list[SearchEntry]):
@@ -70,8 +78,8 @@ class ModelErrorPath(TabularResult, list[ModelErrorEntry]):
 class FitInfo(NamedTuple):
     """The run that was kept, and the whole curve by number of factors."""
 
-    method: str
-    """The engine: "variational"."""
+    method: EngineName
+    """The engine."""
     lower_bound: float
     status: str
     converged: bool

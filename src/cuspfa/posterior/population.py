@@ -21,7 +21,7 @@ MOST_KEPT = 1 << 26
 """Numbers of the population covariances of all draws, and of what one more draw takes: 512 MB."""
 PER_DRAW = 5
 """Matrices that are in memory while one is drawn."""
-TOGETHER = 1 << 18
+POPULATION_BLOCK_ENTRIES = 1 << 18
 """Entries of matrices that are drawn together."""
 
 
@@ -55,7 +55,7 @@ class Population:
                 "columns=...) needs no whole matrix."
             )
         result, sample = np.empty((size, p, p)), self.sample
-        step = max(TOGETHER // (p * p), 1)
+        step = max(POPULATION_BLOCK_ENTRIES // (p * p), 1)
         for first in range(0, size, step):
             some = slice(first, first + step)
             omega = draws.some(some).covariance

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from cuspfa._typing import MeanTreatment
 from cuspfa._utils.fit_warning import FitWarning, PossibleMissingCode
 from cuspfa._utils.spelling import EngineSettings
 from cuspfa.data.tables.notes import DroppedColumn, Note
@@ -62,7 +63,7 @@ _ENGINE_SETTINGS: dict[str, dict[str, Any]] = {
         "n_init": int,
         "max_factors": int,
         "max_time": float,
-        "mean": Literal["flat", "plug-in"],
+        "mean": MeanTreatment,
     },
     "gibbs": {
         "n_draws": int,
@@ -75,7 +76,7 @@ _ENGINE_SETTINGS: dict[str, dict[str, Any]] = {
         "max_columns": int,
         "scale_rotation_every": int,
         "init": Literal["variational", "random"],
-        "mean": Literal["flat", "plug-in"],
+        "mean": MeanTreatment,
         "max_time": float,
     },
 }

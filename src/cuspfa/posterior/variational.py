@@ -14,7 +14,7 @@ from cuspfa._utils.threads import one_blas_thread
 from cuspfa._utils.wording import counted
 from cuspfa.data.in_memory import RotatedRows
 from cuspfa.errors import InputError
-from cuspfa.inference.compiled_sweeps import sweeps
+from cuspfa.inference.compiled_sweeps import sweep_chains
 from cuspfa.inference.kernels import (
     Statistics,
     begin_at,
@@ -78,7 +78,7 @@ class VariationalPosterior(Posterior):
     tail_variance : ndarray (p,)
         What all inactive factors together add to each variance, on that scale.
     slab, prior
-        The slab with what it has learned, and the prior.
+        The slab with its updated hyperparameters, and the prior.
     statistics : Statistics or None
         YᵀY on the engine's scale or, of fewer rows than columns, a root of it, which is the rows up
         to a rotation; None where it would be large.
@@ -367,7 +367,7 @@ class VariationalPosterior(Posterior):
             )
             for first in range(some.start, len(draws), n_chains):
                 count = number if first == some.start else min(number, SWEEPS_BETWEEN_DRAWS)
-                chains = sweeps(chains, self.swept, self.slab, self.prior, count, rng)
+                chains = sweep_chains(chains, self.swept, self.slab, self.prior, count, rng)
                 # Neighbours come from different chains, so that any few draws are of the whole.
                 part = slice(first, min(first + size, len(draws)))
                 kept = part.stop - part.start

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from cuspfa._utils.fit_warning import NoMarginal
-from cuspfa._utils.wording import counted
+from cuspfa._utils.wording import capitalized, counted
 from cuspfa.posterior.error_curve import CurvePoint, ModelErrorCurve
 
 PAGE_WIDTH = 80
@@ -81,7 +81,7 @@ class Count(NamedTuple):
     n_factors: int
     given: bool = False
     """Was the number asked for?"""
-    alive: int | None = None
+    n_nonempty: int | None = None
     """Factors with loadings, of a number that was asked for."""
     model_error: float = 0.0
     learned: bool = False
@@ -104,9 +104,9 @@ def headline(count: Count, curve: ModelErrorCurve | None = None) -> str:
     )
     if count.given:
         # Factors without loadings are reported whoever asked for them.
-        noun = counted(count.n_factors, "factor").replace("no f", "No f")
-        empty = count.alive is not None and count.alive < count.n_factors
-        text = f"{noun} asked for" + (f", {count.alive or 'none'} with loadings" * empty)
+        noun = capitalized(counted(count.n_factors, "factor"))
+        empty = count.n_nonempty is not None and count.n_nonempty < count.n_factors
+        text = f"{noun} asked for" + (f", {count.n_nonempty or 'none'} with loadings" * empty)
         text += f", {learned}" if count.learned else unlearned
         return text if exact is None else f"{text}; {_told_from_chance(exact, points, '')}"
     if count.model_error == 0.0 and not count.learned:
@@ -117,7 +117,7 @@ def headline(count: Count, curve: ModelErrorCurve | None = None) -> str:
         return _told_from_chance(own, points, noun)
     own_point = points.find(count.model_error)
     others = "" if own_point is None else _others(own_point)
-    noun = counted(count.n_factors, "factor").replace("no f", "No f") + others
+    noun = capitalized(counted(count.n_factors, "factor")) + others
     how = learned if count.learned else f"if the model may be off by RMSEA {count.model_error:g}"
     chance = "" if exact is None else f"; {_number(exact)} can be told from chance"
     return f"{noun} {how}{chance}"

@@ -11,7 +11,7 @@ import numpy as np
 
 from cuspfa._typing import Array
 from cuspfa._utils.fit_warning import ModelErrorNotLearned
-from cuspfa._utils.wording import counted, p_value
+from cuspfa._utils.wording import capitalized, counted, p_value
 from cuspfa.diagnostics.fit_measures import (
     FitMeasures,
     Residual,
@@ -35,6 +35,7 @@ from cuspfa.reporting.headline import (
 )
 from cuspfa.reporting.labels import short_names, shortened, width
 from cuspfa.reporting.recipe import NextStep, next_step
+from cuspfa.rotation.axes import EMPTY_SHARE
 
 if TYPE_CHECKING:
     from cuspfa.posterior.base import Posterior
@@ -50,8 +51,6 @@ LISTED_FACTORS = 12
 """Factors in the text of a summary, if there are at least two more."""
 ITEMS_FROM = 48
 """Columns before the largest loadings of a factor."""
-DEAD_SHARE = 1e-8
-"""A factor with a smaller share of the variance is empty."""
 FEWEST_SUMMARY_DRAWS, MOST_SUMMARY_LOADINGS = 100, 4e6
 """Draws behind the intervals of a summary: with many loadings fewer, for memory and time."""
 MANY_FACTORS, DRAWS_OF_MANY_FACTORS = 40, 200
@@ -329,11 +328,11 @@ def count_of(posterior: Posterior) -> Count:
     known = () if provenance is None else provenance.warnings
     reasons = [one.reason for one in known if isinstance(one, ModelErrorNotLearned)]
     values = np.linalg.svd(posterior.standardized_loadings, compute_uv=False) ** 2
-    alive = int(np.sum(values > DEAD_SHARE * len(posterior.scale)))
+    n_nonempty = int(np.sum(values > EMPTY_SHARE * len(posterior.scale)))
     return Count(
         posterior.n_active,
-        given=posterior.number_given or alive < posterior.n_active,
-        alive=alive,
+        given=posterior.number_given or n_nonempty < posterior.n_active,
+        n_nonempty=n_nonempty,
         model_error=posterior.model_error,
         learned=learned,
         not_learned=to_learn and pairs is not None and not learned,
@@ -372,7 +371,7 @@ def why_not_more(posterior: Posterior) -> str:
     if tied := [one for one in search if one.tied]:
         own = next(one for one in search if one.n_factors == k)
         others = " or ".join(f"{one.n_factors} ({_evidence(one)})" for one in tied)
-        noun = counted(k, "factor").replace("no f", "No f")
+        noun = capitalized(counted(k, "factor"))
         if math.isnan(own.evidence):
             return (
                 f"The bound is highest for {counted(k, 'factor')} ({_evidence(own)}). It differs "

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from cuspfa.rotation.gpa import Rotation as Rotation
     from cuspfa.rotation.gpa import rotate as rotate
 
-_HOMES = {
+_DEFINED_IN = {
     "cuspfa.rotation.aligned": ("AlignedDraws", "Item", "LoadingTable", "ScoreTable"),
     "cuspfa.rotation.congruence": ("FactorCongruence", "factor_congruence"),
     "cuspfa.rotation.gpa": ("RotatedLoadings", "Rotation", "rotate"),
 }
-__all__ = public_names(_HOMES)
-__getattr__, __dir__ = lazy_names(__name__, _HOMES)
+__all__ = public_names(_DEFINED_IN)
+__getattr__, __dir__ = lazy_names(__name__, _DEFINED_IN)

@@ -7,6 +7,9 @@ import numpy as np
 from cuspfa._typing import Array
 from cuspfa.rotation.gpa import RotatedLoadings, Rotation, rotate, signs
 
+EMPTY_SHARE = 1e-8
+"""A factor with a smaller share of the variance is empty: it has no loadings."""
+
 
 def principal_axes(loadings: Array) -> Array:
     """Rotate so that ΛᵀΛ is diagonal, strongest column first, its largest entry positive."""

@@ -57,7 +57,7 @@ class FactorCongruence(TabularResult):
 
     def __str__(self) -> str:
         lines = ["factors  congruence   interval        chance"]
-        for (a, b), value, low, high, luck in zip(
+        for (a, b), value, low, high, by_chance in zip(
             self.pairs, self.congruence, self.lower, self.upper, self.chance, strict=True
         ):
             pair = f"{a + 1} and {b + 1}"
@@ -67,7 +67,7 @@ class FactorCongruence(TabularResult):
             word = "alike" if value >= ALIKE_CONGRUENCE else "different"
             word = "equal" if value >= EQUAL_CONGRUENCE else word
             lines.append(
-                f"{pair:>8}  {value:9.2f}   {low:4.2f} – {high:4.2f}   {luck:11.2f}   {word}"
+                f"{pair:>8}  {value:9.2f}   {low:4.2f} – {high:4.2f}   {by_chance:11.2f}   {word}"
             )
         return "\n".join(lines)
 
@@ -165,11 +165,11 @@ def factor_congruence(
     known = np.isfinite(alike)
     if known.any():
         lower[known], upper[known] = np.nanquantile(found[:, known], ends, axis=0)
-    luck = [
+    permuted = [
         _by_chance(one.rotated_solution, mean[rng.permutation(len(mean))], procrustes)
         for _ in range(PERMUTATIONS)
     ]
-    chance = np.quantile(luck, 0.95, axis=0)[: len(pairs)] if len(pairs) else np.zeros(0)
+    chance = np.quantile(permuted, 0.95, axis=0)[: len(pairs)] if len(pairs) else np.zeros(0)
     return FactorCongruence(alike, lower, upper, chance, pairs, *sides, one.column_names)
 
 

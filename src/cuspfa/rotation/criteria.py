@@ -68,5 +68,5 @@ class Target(NamedTuple):
 
     def __call__(self, loadings: Array) -> tuple[Array, Array]:
         """Values and gradients."""
-        away = np.where(self.asked, loadings - self.wanted, 0.0)
-        return np.einsum("bjk,bjk->b", away, away), 2.0 * away
+        distance = np.where(self.asked, loadings - self.wanted, 0.0)
+        return np.einsum("bjk,bjk->b", distance, distance), 2.0 * distance

@@ -283,8 +283,8 @@ def rotate_stack(
 ) -> Stack:
     """T for each matrix of a stack (B, p, K), from starts (B, K, K); order and sign as they come.
 
-    What the starts are near to, the results are near to: draws that start at the rotation of
-    their mean keep its order of factors.
+    The results are near the starts: draws that start at the rotation of their mean have its order
+    of factors.
     """
     if rotation.normalizes:
         length = np.sqrt(np.sum(stack**2, axis=2, keepdims=True))
@@ -323,7 +323,7 @@ def descend(
         turned, slope = turned[go], slope[go]
         if not len(left):
             break
-        # The first step is short enough to stay in the valley where it begins.
+        # The first step is short, so that it stays near the same minimum.
         steps[left] = steps[left] * 2.0 if iteration else 1.0 / np.maximum(size, squared_norm[left])
         trying = np.arange(len(left))  # of those left, which have not found a step yet
         for _ in range(MAX_HALVINGS):

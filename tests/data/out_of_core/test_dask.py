@@ -82,7 +82,7 @@ def test_wide_arrays_without_a_cluster(wide, monkeypatch):
     assert_allclose(matrix_of(prepared.source).products(w)[0], y.T @ (y @ w), atol=1e-8)
 
 
-def test_holes_and_bad_collections(tall):
+def test_missing_values_and_bad_collections(tall):
     broken = tall[:200].copy()
     broken[77, 3] = np.nan
     rows = dask.array.from_array(broken, chunks=(50, 8))

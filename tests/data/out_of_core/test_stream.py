@@ -571,7 +571,7 @@ def test_a_disk_that_fills_leaves_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("kind", [".parquet", ".csv", ".npy"])
-def test_holes_go_to_the_engine_for_them_if_they_fit(kind, rows, tmp_path):
+def test_missing_values_go_to_the_engine_for_them_if_they_fit(kind, rows, tmp_path):
     broken = rows[:300].copy()
     broken[np.random.default_rng(1).random(broken.shape) < 0.03] = np.nan
     broken[:100] = rows[:100]

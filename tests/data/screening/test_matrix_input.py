@@ -37,7 +37,7 @@ def test_correlations_are_refused(frame: Any, decimals: int) -> None:
     assert CuspFactorAnalysis().fit_moments(moments).n_factors_ == 4
 
 
-def test_every_door(frame: Any, tmp_path: Path) -> None:
+def test_every_entry_point(frame: Any, tmp_path: Path) -> None:
     matrix = frame.corr()
     np.save(tmp_path / "m.npy", matrix)
     matrix.to_csv(tmp_path / "m.csv", index=False)

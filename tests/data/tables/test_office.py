@@ -1,4 +1,4 @@
-"""Workbooks and files of SPSS, Stata and R: the same answer as from CSV, by every door."""
+"""Workbooks and files of SPSS, Stata and R: the same answer as from CSV, by every reader."""
 
 import gzip
 import importlib.util
@@ -81,7 +81,7 @@ KINDS = [".xlsx", ".sav", ".zsav", ".dta", ".rds", ".zip", ".csv.gz", ".csv.bz2"
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_same_answer_as_from_csv_by_every_door(
+def test_the_same_answer_as_from_csv_by_every_reader(
     kind: str, frame: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(tmp_path / "t.csv", frame)

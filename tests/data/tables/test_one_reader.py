@@ -33,14 +33,14 @@ def comma(rows: Any, names: list[str] | None = None, separator: str = ";") -> st
     return "\n".join([*([separator.join(names)] if names else []), *lines]) + "\n"
 
 
-class Doors:
+class Readers:
     """What each way of reading a file makes of it: names, and what is missing."""
 
     def __init__(self, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.path, self.capsys = path, capsys
 
     def every(self, **how: Any) -> dict[str, tuple[list[str], Any]]:
-        """Names and rows, or covariance where rows are not kept, by door."""
+        """Names and rows, or covariance where rows are not kept, by reader."""
         found: dict[str, tuple[list[str], Any]] = {}
         memory = read_table(self.path, **how)
         found["read_table"] = memory.names, np.ma.cov(np.ma.masked_invalid(memory.rows.T)).data
@@ -75,17 +75,17 @@ class Doors:
 
 
 @pytest.fixture
-def doors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
-    def write(text: str | bytes, name: str = "t.csv") -> Doors:
+def readers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+    def write(text: str | bytes, name: str = "t.csv") -> Readers:
         path = tmp_path / name
         path.write_bytes(text.encode() if isinstance(text, str) else text)
-        return Doors(path, capsys)
+        return Readers(path, capsys)
 
     return write
 
 
 def check(found: dict[str, tuple[list[str], Any]], names: list[str], rows: Any) -> None:
-    assert {door: one[0] for door, one in found.items()} == dict.fromkeys(found, names)
+    assert {reader: one[0] for reader, one in found.items()} == dict.fromkeys(found, names)
     if not np.isnan(rows).any():
         for _, covariance in found.values():
             if covariance is not None:
@@ -97,42 +97,42 @@ def check(found: dict[str, tuple[list[str], Any]], names: list[str], rows: Any) 
 
 @pytest.mark.parametrize("names", [None, NAMES])
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
-def test_decimal_commas(rows: Any, names: list[str] | None, name: str, doors: Any) -> None:
+def test_decimal_commas(rows: Any, names: list[str] | None, name: str, readers: Any) -> None:
     text = comma(rows, names).encode()
-    at = doors(gzip.compress(text) if name.endswith("gz") else text, name)
+    at = readers(gzip.compress(text) if name.endswith("gz") else text, name)
     check(at.every(), names or ["x1", "x2", "x3", "x4", "x5"], rows)
     np.testing.assert_array_equal(at.rows, rows)
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "cp1252", "utf-8-sig"])
-def test_encodings(rows: Any, encoding: str, doors: Any) -> None:
+def test_encodings(rows: Any, encoding: str, readers: Any) -> None:
     text = "sep=;\n" + comma(rows, ["ä", *NAMES[1:]])
-    at = doors(text.encode(encoding))
+    at = readers(text.encode(encoding))
     check(at.every(), ["ä", *NAMES[1:]], rows)
 
 
 @pytest.mark.parametrize("first", [",,,,", "NA,NA,NA,NA,NA", "NA,,.,-,nan"])
-def test_an_empty_first_row_is_no_header(rows: Any, first: str, doors: Any) -> None:
+def test_an_empty_first_row_is_no_header(rows: Any, first: str, readers: Any) -> None:
     lines = [",".join(map(repr, row)) for row in rows.tolist()]
-    bare = doors("\n".join([first, *lines]))
+    bare = readers("\n".join([first, *lines]))
     check(bare.every(), ["x1", "x2", "x3", "x4", "x5"], rows)
     table = read_table(bare.path)
     assert (table.n_rows, table.n_empty) == (120, 1)  # it is a row without values
-    named = doors("\n".join([first, ",".join(NAMES), *lines]))
+    named = readers("\n".join([first, ",".join(NAMES), *lines]))
     check(named.every(), NAMES, rows)
     assert read_table(named.path).n_empty == 0  # above the header
 
 
-def test_quotes_spaces_and_spare_separators(rows: Any, doors: Any) -> None:
+def test_quotes_spaces_and_spare_separators(rows: Any, readers: Any) -> None:
     lines = ['"a";" b ";"c";"d";"e"']
     lines += [";".join(f' "{value}" '.strip() for value in row) + ";" for row in rows.tolist()]
-    check(doors("\n".join(lines)).every(), NAMES, rows)
+    check(readers("\n".join(lines)).every(), NAMES, rows)
 
 
 # --- what is analysed ---
 
 
-def test_screening(rows: Any, doors: Any) -> None:
+def test_screening(rows: Any, readers: Any) -> None:
     frame = pd.DataFrame(rows, columns=NAMES)
     frame.insert(0, "person", np.arange(1, 121))
     frame.insert(3, "case_id", np.arange(500, 620)[::-1])
@@ -141,7 +141,7 @@ def test_screening(rows: Any, doors: Any) -> None:
     names = [*NAMES, "flag"]
     for kind in ("csv", "parquet", "feather"):
         path = f"t.{kind}"
-        at = doors(b"", path)
+        at = readers(b"", path)
         write = frame.to_csv if kind == "csv" else getattr(frame, f"to_{kind}")
         write(at.path, **({"index": False} if kind == "csv" else {}))
         check(at.every(), names, np.full((1, 1), np.nan))
@@ -160,10 +160,10 @@ def test_screening(rows: Any, doors: Any) -> None:
         (at.path.parent / "folder" / path).unlink()
 
 
-def test_the_columns_asked_for(rows: Any, doors: Any) -> None:
+def test_the_columns_asked_for(rows: Any, readers: Any) -> None:
     frame = pd.DataFrame(rows, columns=NAMES)
     frame.insert(0, "id", np.arange(1, 121))
-    path = doors(frame.to_csv(index=False)).path
+    path = readers(frame.to_csv(index=False)).path
     for limit in (None, "100MB"):
         assert read_table(path, memory_limit=limit).names == NAMES
         asked = read_table(path, columns=["id", "a", "b"], memory_limit=limit)
@@ -177,16 +177,16 @@ def test_the_columns_asked_for(rows: Any, doors: Any) -> None:
         with pytest.raises(InputError, match="columns: there is no column 'B'. Did you mean 'b'"):
             read_table(path, columns=["B"], memory_limit=limit)
     frame["sex"] = "f"
-    path = doors(frame.to_csv(index=False)).path
+    path = readers(frame.to_csv(index=False)).path
     with pytest.raises(DataError, match=r"column 'sex' must be numbers. Got text, such as \"f\""):
         RowStream(path, columns=["a", "sex"])
 
 
-def test_missing_values_and_their_codes(rows: Any, doors: Any) -> None:
+def test_missing_values_and_their_codes(rows: Any, readers: Any) -> None:
     cells = rows.astype(object)
     cells[5, 1], cells[6, 2], cells[7, 3], cells[8, 4] = " NA ", -99, "refused", "+0.5"
     lines = [",".join(NAMES), *(",".join(map(str, row)) for row in cells.tolist())]
-    at = doors("\n".join(lines))
+    at = readers("\n".join(lines))
     found = at.every(missing=(-99, "refused"))
     check(found, NAMES, at.rows)
     assert np.argwhere(np.isnan(at.rows)).tolist() == [[5, 1], [6, 2], [7, 3]]
@@ -205,9 +205,9 @@ def long() -> list[str]:
     return ["a,b,c", *(f"{x},{y},{z}" for x, y, z in numbers.tolist())]
 
 
-def test_a_ragged_row_far_down(long: list[str], doors: Any) -> None:
+def test_a_ragged_row_far_down(long: list[str], readers: Any) -> None:
     lines = [*long[:-1], "1,2"]
-    path = doors("\n".join(lines)).path
+    path = readers("\n".join(lines)).path
     for limit in (None, "500MB"):
         with pytest.raises(DataError, match=rf"t.csv: row {LONG} below the header has 2 cell"):
             read_table(path, memory_limit=limit)
@@ -215,8 +215,8 @@ def test_a_ragged_row_far_down(long: list[str], doors: Any) -> None:
         CuspFactorAnalysis().fit(path)
 
 
-def test_a_word_far_down(long: list[str], doors: Any) -> None:
-    at = doors("\n".join([*long[:-1], "1,oops,2"]))
+def test_a_word_far_down(long: list[str], readers: Any) -> None:
+    at = readers("\n".join([*long[:-1], "1,oops,2"]))
     with pytest.raises(
         DataError, match=rf'column .b. must .*"oops" in row {LONG} below the header'
     ):
@@ -230,8 +230,8 @@ def test_a_word_far_down(long: list[str], doors: Any) -> None:
     assert f"row {LONG} below" in gone.example
 
 
-def test_a_number_only_our_rules_know_far_down(long: list[str], doors: Any) -> None:
-    path = doors("\n".join([*long[:-2], "1, NA ,2", "1,4,2"])).path
+def test_a_number_only_our_rules_know_far_down(long: list[str], readers: Any) -> None:
+    path = readers("\n".join([*long[:-2], "1, NA ,2", "1,4,2"])).path
     memory, blocks = read_table(path), read_table(path, memory_limit="500MB")
     assert memory.n_missing == blocks.n_missing == {"b": 1}
     np.testing.assert_array_equal(memory.rows, blocks.rows)
@@ -240,10 +240,10 @@ def test_a_number_only_our_rules_know_far_down(long: list[str], doors: Any) -> N
 # --- warnings of a fit ---
 
 
-def test_a_fit_keeps_dropped_columns_as_values(rows: Any, doors: Any, tmp_path: Path) -> None:
+def test_a_fit_keeps_dropped_columns_as_values(rows: Any, readers: Any, tmp_path: Path) -> None:
     frame = pd.DataFrame(rows, columns=NAMES)
     frame.insert(0, "ward", "B-secret")
-    path = doors(frame.to_csv(index=False, header=True)).path
+    path = readers(frame.to_csv(index=False, header=True)).path
     with pytest.warns(CuspWarning, match=r"1 column\(s\) are dropped \('ward': text\)"):
         model = CuspFactorAnalysis(n_factors=1).fit(path)
     model.posterior_.save(tmp_path / "fit")
@@ -258,15 +258,15 @@ def test_a_fit_keeps_dropped_columns_as_values(rows: Any, doors: Any, tmp_path: 
 # --- words ---
 
 
-def test_the_library_names_no_option(rows: Any, doors: Any) -> None:
+def test_the_library_names_no_option(rows: Any, readers: Any) -> None:
     frame = pd.DataFrame(rows, columns=NAMES)
     frame.insert(0, "id", np.arange(1, 121))
-    said = [one.told() for one in read_table(doors(frame.to_csv(index=False)).path).dropped]
-    bare = read_table(doors("\n".join(",".join(map(repr, row)) for row in rows.tolist())).path)
+    said = [one.told() for one in read_table(readers(frame.to_csv(index=False)).path).dropped]
+    bare = read_table(readers("\n".join(",".join(map(repr, row)) for row in rows.tolist())).path)
     said += [str(note) for note in bare.notes]
     for text in ("a;b\n871;1\n1,082;1\n93;1\n2,400;1\n", "a,b\n" + "inf,1\n1,2\n2,3\n" * 9):
         with pytest.raises(DataError) as caught:
-            read_table(doors(text).path)
+            read_table(readers(text).path)
         said.append(str(caught.value))
     assert len(said) == 4
     for one, argument in zip(
@@ -295,8 +295,8 @@ def test_no_message_of_the_library_has_an_option() -> None:
         ({"id_column": "z"}, "id_column: there is no column 'z'"),
     ],
 )
-def test_bad_arguments(options: dict[str, Any], message: str, rows: Any, doors: Any) -> None:
-    path = doors(pd.DataFrame(rows, columns=NAMES).to_csv(index=False)).path
+def test_bad_arguments(options: dict[str, Any], message: str, rows: Any, readers: Any) -> None:
+    path = readers(pd.DataFrame(rows, columns=NAMES).to_csv(index=False)).path
     with pytest.raises(InputError, match=message):
         read_table(path, **options)
     with pytest.raises(InputError, match="path must be"):

@@ -73,7 +73,7 @@ def test_a_matrix_is_read_and_is_no_table_of_people(form: str, tmp_path: Path) -
         read_table(path)
 
 
-def test_a_matrix_is_refused_by_every_door(
+def test_a_matrix_is_refused_by_every_entry_point(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "R.csv"

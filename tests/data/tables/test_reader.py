@@ -150,7 +150,7 @@ def test_text_with_separators_quotes_and_line_breaks(read):
     assert table.columns[1].n_missing == 1
 
 
-def test_holes(read):
+def test_missing_values(read):
     words = ["", "NA", "na", "N/A", "NaN", "nan", "NULL", "null", ".", "-", " NA ", "#N/A"]
     table = read("a,b\n" + "".join(f"{word},1\n" for word in words) + "inf,1\n-Infinity,1\n5,1\n")
     assert table.columns[0].n_missing == len(words)

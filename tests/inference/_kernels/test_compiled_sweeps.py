@@ -8,9 +8,8 @@ from cuspfa import CuspPrior, EmpiricalBayesSlab, GaussianSlab, InverseGammaSlab
 from cuspfa.data.in_memory import RotatedRows, RowMatrix
 from cuspfa.inference import compiled_sweeps as module
 from cuspfa.inference._kernels import kernel
-from cuspfa.inference.compiled_sweeps import core_knows, log_likelihoods, sweeps
-from cuspfa.inference.gibbs.chain import Model, begin, sweep
-from cuspfa.inference.gibbs.chain import sweeps as gibbs_sweeps
+from cuspfa.inference.compiled_sweeps import core_knows, log_likelihoods, sweep_chains
+from cuspfa.inference.gibbs.chain import Model, begin, sweep, sweep_repeatedly
 from cuspfa.inference.gibbs.compiled_chain import can_sweep
 from cuspfa.inference.gibbs.data_kernels import CompleteDataKernel
 from cuspfa.inference.kernels import (
@@ -85,7 +84,7 @@ def test_compiled_sweeps_are_those_of_numpy(slab, n, p, k, size):
     for number in (1, 29):
         for _ in range(number):
             defined = sweep_complete(defined, data, slab, PRIOR, one)
-        compiled = sweeps(compiled, data, slab, PRIOR, number, other)
+        compiled = sweep_chains(compiled, data, slab, PRIOR, number, other)
         assert_same(defined, compiled)
         assert one.bit_generator.state == other.bit_generator.state
     for array, first in zip(arrays(before), kept, strict=True):
@@ -101,7 +100,7 @@ def test_columns_that_are_not_drawn_stay_as_they_are():
     chains = chains._replace(scales=chains.scales._replace(free=free))
     one, other = np.random.default_rng(1), np.random.default_rng(1)
     defined = sweep_complete(chains, data, slab, PRIOR, one)
-    compiled = sweeps(chains, data, slab, PRIOR, 1, other)
+    compiled = sweep_chains(chains, data, slab, PRIOR, 1, other)
     assert_same(defined, compiled)
     assert np.array_equal(compiled.scales.variances[~free], chains.scales.variances[~free])
 
@@ -111,7 +110,7 @@ def test_another_slab_would_be_noticed():
     data, chains = statistics(60, 9, rng), start(SLABS["inverse gamma"], 9, 4, 5, rng)
     one, other = np.random.default_rng(1), np.random.default_rng(1)
     defined = sweep_complete(chains, data, SLABS["pooled"], PRIOR, one)
-    compiled = sweeps(chains, data, SLABS["inverse gamma"], PRIOR, 1, other)
+    compiled = sweep_chains(chains, data, SLABS["inverse gamma"], PRIOR, 1, other)
     with pytest.raises(AssertionError):
         assert_same(defined, compiled)
 
@@ -128,7 +127,7 @@ def test_a_slab_that_the_core_does_not_know_is_swept_by_numpy(monkeypatch):
         return sweep_complete(*args)
 
     monkeypatch.setattr(module, "sweep_complete", counted)
-    sweeps(chains, data, slab, PRIOR, 3, rng)
+    sweep_chains(chains, data, slab, PRIOR, 3, rng)
     assert len(called) == 3
 
 
@@ -139,7 +138,7 @@ def test_a_matrix_without_a_root_is_an_error_in_both():
     broken = chains._replace(noise=np.full_like(chains.noise, np.nan))
     for call in (
         lambda: sweep_complete(broken, data, slab, PRIOR, rng),
-        lambda: sweeps(broken, data, slab, PRIOR, 1, rng),
+        lambda: sweep_chains(broken, data, slab, PRIOR, 1, rng),
         lambda: log_likelihoods(broken.loadings, broken.noise, data),
     ):
         with pytest.raises(np.linalg.LinAlgError):
@@ -205,7 +204,7 @@ def test_compiled_sweeps_of_the_sampler_are_those_of_numpy(
         for step in range(number):
             defined = sweep(defined, at + step, model, one)
             widths.add(defined.chains.loadings.shape[2])
-        compiled = gibbs_sweeps(compiled, at, number, model, other)
+        compiled = sweep_repeatedly(compiled, at, number, model, other)
         at += number
         assert_same_state(defined, compiled)
         assert one.bit_generator.state == other.bit_generator.state
@@ -218,9 +217,9 @@ def test_the_number_of_sweeps_in_a_call_does_not_change_the_chains():
         SLABS["inverse gamma"], 126, 25, 12, 4, start_adapt=5, every=4, columns=True
     )
     one, other = np.random.default_rng(1), np.random.default_rng(1)
-    together = gibbs_sweeps(state, 1, 60, model, one)
+    together = sweep_repeatedly(state, 1, 60, model, one)
     for at in range(1, 61):
-        state = gibbs_sweeps(state, at, 1, model, other)
+        state = sweep_repeatedly(state, at, 1, model, other)
     assert_same_state(together, state)
     assert np.array_equal(together.chains.loadings, state.chains.loadings)
 
@@ -234,6 +233,6 @@ def test_another_rate_of_adaptation_would_be_noticed():
     defined = state
     for at in range(1, 31):
         defined = sweep(defined, at, model, one)
-    compiled = gibbs_sweeps(state, 1, 30, other_model, other)
+    compiled = sweep_repeatedly(state, 1, 30, other_model, other)
     with pytest.raises(AssertionError):
         assert_same_state(defined, compiled)

@@ -137,7 +137,7 @@ def test_scores_of_a_start(shape, layout):
         assert found.log_det == pytest.approx(expected.log_det, rel=1e-11)
 
 
-def test_a_dead_factor_and_a_rejected_step_are_those_of_the_definition():
+def test_an_empty_factor_and_a_rejected_step_are_those_of_the_definition():
     """With K far above the truth factors die; at the optimum the scale-rotation step is refused."""
     prior = CuspPrior()
     source, _ = problem(80, 8, 1, seed=1)

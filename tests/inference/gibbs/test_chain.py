@@ -119,8 +119,8 @@ def paired(slab, n, p, scale_rotation_every, steps=2, sets=300, seed=0, part=0.0
     distribution.
 
     No draw depends on another, so that the errors are known, and each is compared with itself. With
-    holes (`part`) the data enter by their first rows alone, which have none, and nothing depends on
-    where the means are: the prior of these is flat.
+    missing values (`part`) the data enter by their first rows alone, which have none, and nothing
+    depends on where the means are: the prior of these is flat.
     """
     rng = np.random.default_rng(seed)
     changes = []
@@ -164,16 +164,18 @@ def geweke(slab, n, p, scale_rotation_every, length=2400, seed=1):
 
 @pytest.mark.parametrize(("n", "p", "scale_rotation_every"), [(7, 4, 1), (4, 7, 0)])
 @pytest.mark.parametrize("slab", SLABS.values(), ids=SLABS)
-def test_sweeps_leave_the_joint_law_as_it_is(slab, n, p, scale_rotation_every):
+def test_sweeps_leave_the_joint_distribution_as_it_is(slab, n, p, scale_rotation_every):
     assert one_step(slab, n, p, scale_rotation_every) > 1e-4
 
 
 @pytest.mark.parametrize(("slab", "scale_rotation_every"), [("fixed", 1), ("pooled", 2)])
-def test_sweeps_leave_the_joint_law_with_holes_as_it_is(slab, scale_rotation_every):
+def test_sweeps_leave_the_joint_distribution_with_missing_values_as_it_is(
+    slab, scale_rotation_every
+):
     assert paired(SLABS[slab], 7, 4, scale_rotation_every, part=0.3) < 4.5
 
 
-def test_holes_filled_without_the_factors_are_found_out(monkeypatch):
+def test_missing_values_filled_without_the_factors_are_found_out(monkeypatch):
     def apart(data, loadings, noise, mean, rng):
         spread = noise + np.sum(loadings**2, axis=2)
         return missing_kernels.fill(data, 0.0 * loadings, spread, mean, rng)

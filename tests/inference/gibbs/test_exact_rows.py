@@ -75,8 +75,8 @@ def smallest_p_value(rows, extra_freedom=0.0, factor=1.0):
     found = []
     for which, model in enumerate(MODELS):
         scale = np.linalg.inv(np.linalg.inv(model) + error.degrees * np.linalg.inv(products))
-        law = stats.wishart(df=rows + error.degrees + extra_freedom, scale=factor * scale)
-        others, ours = law.rvs(size, random_state=rng), gram[which::2]
+        exact = stats.wishart(df=rows + error.degrees + extra_freedom, scale=factor * scale)
+        others, ours = exact.rvs(size, random_state=rng), gram[which::2]
         for i, j in ((0, 0), (0, 1), (1, 2), (2, 2)):
             found.append(stats.ks_2samp(ours[:, i, j], others[:, i, j]).pvalue)
         log_dets = (np.linalg.slogdet(one)[1] for one in (ours, others))

@@ -1,30 +1,32 @@
 """The sampler and incomplete data: what comes out, and that no value of a row does.
 
-Whether its draws are right is in `test_gibbs.py` and `test_gibbs_sweep.py`.
+Whether its draws are right is in `test_settings.py` and `test_chain.py`.
 """
 
 import json
-import warnings
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import cuspfa
-from cuspfa import CuspFactorAnalysis, Gibbs, datasets
+from cuspfa import CuspFactorAnalysis, datasets
 from cuspfa.errors import ConvergenceWarning, InputError
-from support import with_missing
+from support import sampled_model, with_missing
 
 N = 97
 SHORT = {"n_draws": 60, "n_chains": 2, "burn_in": 80, "thin": 1, "start_adapt": 30}
 
 
 def fitted(rows, seed=0, n_factors="auto", n_jobs=None, **settings):
-    model = CuspFactorAnalysis(
-        n_factors=n_factors, method=Gibbs(**(SHORT | settings)), random_state=seed, n_jobs=n_jobs
+    return sampled_model(
+        rows,
+        SHORT | settings,
+        ignored=ConvergenceWarning,
+        n_factors=n_factors,
+        random_state=seed,
+        n_jobs=n_jobs,
     )
-    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
-        return model.fit(rows)
 
 
 def simulated(n, p, k, share=0.15, seed=0):

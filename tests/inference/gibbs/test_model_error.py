@@ -15,22 +15,21 @@ from cuspfa.data import in_memory
 from cuspfa.errors import ConvergenceWarning, CuspWarning, DataError, InputError
 from cuspfa.model.model_error import ModelError, Sample, log_marginal_density
 from model_error_data import rows_near_model
-from support import with_missing
+from support import sampled_model, with_missing
 
 SHORT = {"n_draws": 40, "n_chains": 3, "burn_in": 60, "thin": 1, "start_adapt": 30}
 SIZE = 0.08
 
 
 def fitted(rows, seed=0, n_factors="auto", model_error=SIZE, n_jobs=None, **settings):
-    model = CuspFactorAnalysis(
+    return sampled_model(
+        rows,
+        SHORT | settings,
         n_factors=n_factors,
-        method=Gibbs(**(SHORT | settings)),
         model_error=model_error,
         random_state=seed,
         n_jobs=n_jobs,
     )
-    with warnings.catch_warnings(action="ignore", category=CuspWarning):
-        return model.fit(rows)
 
 
 @pytest.fixture(scope="module")

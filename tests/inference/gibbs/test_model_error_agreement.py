@@ -14,14 +14,14 @@ import pytest
 from cuspfa import CuspFactorAnalysis, CuspPrior, Gibbs, InverseGammaSlab
 from cuspfa.data.complete import prepare_rows
 from cuspfa.errors import CuspWarning
-from cuspfa.inference.compiled_sweeps import log_likelihoods, sweeps
+from cuspfa.inference.compiled_sweeps import log_likelihoods, sweep_chains
 from cuspfa.inference.gibbs.chain import GibbsState, Model, sweep
 from cuspfa.inference.gibbs.model_error import model_error_kernel
 from cuspfa.inference.kernels import begin_at
 from cuspfa.inference.variational.bridge_sampling import (
+    Bridge,
     LikelihoodRatios,
     bennett,
-    bridged_evidence,
 )
 from cuspfa.inference.variational.search import Search
 from cuspfa.inference.variational.search_given_k import search_given_k
@@ -105,7 +105,7 @@ def test_variational_draws_agree_with_exact_ones(n, p, k, size, tolerance, n_dra
 def log_ratio_of_evidences(rows, k, size, seed):
     """log p(Y) with model error over that of the nearest Gaussian rows, twice; and mean ratio.
 
-    By `bridged_evidence`, and by Bennett's bridge between draws of the posterior of the nearest
+    By `Bridge`, and by Bennett's bridge between draws of the posterior of the nearest
     rows and exact ones. Both without the prior's hyperparameters, which are fixed.
     """
     source = prepare_rows(rows, scaling="columns", flat_mean=True).source
@@ -119,7 +119,7 @@ def log_ratio_of_evidences(rows, k, size, seed):
     assert scored.approximate
     state, statistics, exact = scored.run.state, scored.statistics, scored.source.log_likelihoods
     plain, corrected = (
-        bridged_evidence(state, statistics, PRIOR, np.random.default_rng(0), 2000, ratios)
+        Bridge(state, statistics, PRIOR, np.random.default_rng(0), ratios).with_draws(2000)
         for ratios in (None, LikelihoodRatios(exact, statistics, 2000))
     )
 
@@ -131,7 +131,7 @@ def log_ratio_of_evidences(rows, k, size, seed):
     chains = begin_at(state.loadings, state.noise, slab, 200, rng)
     of_near, of_exact = [], []
     for number in range(10):
-        chains = sweeps(chains, statistics, slab, PRIOR, 5 if number else 20, rng)
+        chains = sweep_chains(chains, statistics, slab, PRIOR, 5 if number else 20, rng)
         of_near.append(log_ratios(chains))
     kernel = model_error_kernel(source, size)
     model = Model(kernel, replace(PRIOR, slab=slab), 0.02, k, None, (-1.0, -5e-4), 1)

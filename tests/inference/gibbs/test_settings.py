@@ -29,28 +29,28 @@ from cuspfa import (
 from cuspfa._utils.fit_warning import ChainsNotConverged
 from cuspfa._utils.fit_warning_text import python_text
 from cuspfa.diagnostics.mcmc import convergence, r_hat_text
-from cuspfa.errors import ConvergenceWarning, CuspWarning, DataError, FileError, InputError
+from cuspfa.errors import ConvergenceWarning, DataError, FileError, InputError
 from cuspfa.inference._kernels import kernel
 from cuspfa.inference.engine import engine_settings
 from cuspfa.inference.gibbs import chain
-from cuspfa.inference.gibbs.compiled_chain import compiled_sweeps
+from cuspfa.inference.gibbs.compiled_chain import sweep_compiled
 from cuspfa.posterior.sampled import Diagnostics
 from oracles import gibbs as oracle
+from support import sampled_model
 
 SHORT = {"n_draws": 40, "n_chains": 2, "burn_in": 60, "thin": 1, "start_adapt": 30}
 
 
 def fitted(rows, seed=0, prior=None, n_factors="auto", standardize=True, n_jobs=None, **settings):
-    model = CuspFactorAnalysis(
+    return sampled_model(
+        rows,
+        SHORT | settings,
         n_factors=n_factors,
-        method=Gibbs(**(SHORT | settings)),
         prior=prior,
         standardize=standardize,
         random_state=seed,
         n_jobs=n_jobs,
     )
-    with warnings.catch_warnings(action="ignore", category=CuspWarning):
-        return model.fit(rows)
 
 
 @pytest.fixture(scope="module")
@@ -151,21 +151,21 @@ def test_agrees_with_a_literal_sampler(slab, shape):
 
 @pytest.mark.long
 @pytest.mark.parametrize("shape", [(14, 4), (6, 7)], ids=["n ≥ p", "p > n"])
-def test_agrees_with_a_literal_sampler_of_data_with_holes(shape):
+def test_agrees_with_a_literal_sampler_of_data_with_missing_values(shape):
     n, p = shape
     y = datasets.simulate(n, p, 1, random_state=3).X
     y -= y.mean(axis=0)
     seen = np.random.default_rng(0).random(shape) > 0.25
     seen[:2] = True
-    holes = np.where(seen, y, np.nan)
+    incomplete = np.where(seen, y, np.nan)
     slab = SLABS["inverse gamma"]
     given = np.where(seen, y, 0.0)
     omega, counts, means = literally(given, slab[0], 3000, mask=seen, free_means=True)
-    found, active, places = drawn(holes, slab[1], 1000, mean="flat")
+    found, active, places = drawn(incomplete, slab[1], 1000, mean="flat")
     assert distance(found, omega) < 4
     assert distance(active[:, None], counts[:, None]) < 4
     assert distance(places, means) < 4
-    # It can fail: what was observed around its own mean, with zeros in the holes, is other data.
+    # It can fail: observed values around their own mean, zeros for missing ones, are other data.
     around = given - np.where(seen, given.sum(axis=0) / seen.sum(axis=0), 0.0)
     wrong, _, _ = drawn(around, slab[1], 800)
     assert distance(wrong, omega) > 4
@@ -392,9 +392,9 @@ def test_an_interruption_stops_all_threads_and_leaves_what_was_drawn(monkeypatch
         if first > 50 and not pressed:
             pressed.append(first)
             _thread.interrupt_main()
-        return compiled_sweeps(state, first, number, model, rng)
+        return sweep_compiled(state, first, number, model, rng)
 
-    monkeypatch.setattr(chain, "compiled_sweeps", pressing)
+    monkeypatch.setattr(chain, "sweep_compiled", pressing)
     # A process that was started in the background may ignore the signal.
     before_it = signal.signal(signal.SIGINT, signal.default_int_handler)
     request.addfinalizer(lambda: signal.signal(signal.SIGINT, before_it))
@@ -421,9 +421,9 @@ def test_an_error_in_one_thread_stops_the_others(monkeypatch):
         if first > 50 and not failed:  # the other chain goes on, for days
             failed.append(first)
             raise np.linalg.LinAlgError("Matrix is not positive definite")
-        return compiled_sweeps(state, first, number, model, rng)
+        return sweep_compiled(state, first, number, model, rng)
 
-    monkeypatch.setattr(chain, "compiled_sweeps", failing)
+    monkeypatch.setattr(chain, "sweep_compiled", failing)
     with pytest.raises(DataError, match="not positive definite"):
         fitted(wide, n_draws=10**6, n_chains=4, init="random", max_columns=3, n_jobs=2)
 
@@ -582,7 +582,7 @@ def test_the_automatic_spike_is_below_what_makes_factors(p):
         ({"adaptive": 1}, "'adaptive'"),
         ({"init": "zero"}, "'init'"),
         ({"adapt_rate": (1.0,)}, "adapt_rate must be two finite numbers"),
-        ({"adapt_rate": (-1.0, 0.1)}, "so that it dies out"),
+        ({"adapt_rate": (-1.0, 0.1)}, "so that the rate falls"),
         ({"max_time": 0}, "'max_time'"),
     ],
 )

@@ -17,7 +17,6 @@ from cuspfa.inference.variational import bridge_proposal
 from cuspfa.inference.variational.bridge_sampling import (
     Bridge,
     bennett,
-    bridged_evidence,
     log_average_slab,
 )
 from cuspfa.inference.variational.collapsed_bound import evidence
@@ -109,7 +108,7 @@ def table(name):
         assert collapsed.error < 0.2
         found = collapsed
         if k:
-            found = bridged_evidence(state, source.statistics(), case.prior, rng, 800)
+            found = Bridge(state, source.statistics(), case.prior, rng).with_draws(800)
         constant = case.prior.log_count_probability(k)
         bound = candidates.curve[k].lower_bound
         values = (found.value, collapsed.value, bound)
@@ -185,7 +184,8 @@ def test_the_papers_data():
     gaps = []
     for k, value in enumerate(truth, 1):
         state = settled(source, FIXED, k).best.state
-        found = bridged_evidence(state, source.statistics(), FIXED, np.random.default_rng(0), 800)
+        bridge = Bridge(state, source.statistics(), FIXED, np.random.default_rng(0))
+        found = bridge.with_draws(800)
         gaps.append(found.value - FIXED.log_count_probability(k) - value)
     assert max(np.abs(gaps)) < 0.75
 

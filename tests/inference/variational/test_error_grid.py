@@ -119,7 +119,7 @@ def test_where_all_errors_are_large_there_is_a_choice(monkeypatch):
     assert (k, size) == (2, BEST)
 
 
-def test_a_dead_factor_without_a_neighbour_below_is_not_scored(monkeypatch):
+def test_an_empty_factor_without_a_neighbour_below_is_not_scored(monkeypatch):
     """Runs far below the best are not kept, so that K may have no K − 1 to grow from."""
     source = CompleteSource(GramMatrix(np.cov(X.T) * 119, 119.0))
     search = Search(source, CuspPrior(), tol=0.05, max_iter=200, max_factors=4)
@@ -127,7 +127,7 @@ def test_a_dead_factor_without_a_neighbour_below_is_not_scored(monkeypatch):
     assert score_k(search, 2, bridge=True) is not None
     search.candidates.evidence_by_k.clear()
     del search.candidates.best_by_k[1]
-    monkeypatch.setattr(type(search.candidates), "has_alive", lambda *_: False)
+    monkeypatch.setattr(type(search.candidates), "has_nonempty", lambda *_: False)
     assert score_k(search, 2, bridge=True) is None
 
 

@@ -19,7 +19,7 @@ from cuspfa.inference.variational.run import Status
 from cuspfa.inference.variational.search import Search
 from cuspfa.inference.variational.search_settings import SearchSettings
 from cuspfa.inference.variational.walk import restart
-from support import complete_rows
+from support import complete_rows, random_walks
 
 # --- a given K ---
 
@@ -33,7 +33,7 @@ def bfi_items():
     "rows", [load_breast_cancer().data, bfi_items()], ids=["breast cancer", "bfi"]
 )
 def test_the_number_that_was_found_can_be_given(rows):
-    """All factors are alive, and the fit is as good as the one that found the number."""
+    """No factor is empty, and the fit is as good as the one that found the number."""
     found = CuspFactorAnalysis().fit(rows)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # none is without loadings
@@ -76,10 +76,6 @@ def test_restarts_at_the_maximum_that_is_known_do_not_lead_to_another_walk(monke
 
 
 # --- where scoring ends ---
-
-
-def random_walks(n, p):
-    return np.cumsum(np.random.default_rng(0).standard_normal((n, p)), axis=0)
 
 
 def evidences(model):

@@ -7,7 +7,7 @@ from sklearn.datasets import load_diabetes, load_wine
 
 from cuspfa import CuspFactorAnalysis, CuspPrior, GaussianSlab, Variational
 from cuspfa.datasets import load_bfi, simulate
-from cuspfa.inference.variational.bridge_sampling import LikelihoodRatios, bridged_evidence
+from cuspfa.inference.variational.bridge_sampling import Bridge, LikelihoodRatios
 from cuspfa.inference.variational.collapsed_bound import Evidence
 from cuspfa.inference.variational.search import Search
 from cuspfa.inference.variational.search_given_k import search_given_k
@@ -52,7 +52,7 @@ def expected_ratio(state, statistics, source, seed):
     """What the likelihood of the data themselves changes of an evidence, from the same draws."""
     ratios = LikelihoodRatios(source.log_likelihoods, statistics, 64)
     with_ratios, without_ratios = (
-        bridged_evidence(state, statistics, PRIOR, np.random.default_rng(seed), 64, one)
+        Bridge(state, statistics, PRIOR, np.random.default_rng(seed), one).with_draws(64)
         for one in (ratios, None)
     )
     change = with_ratios.value - without_ratios.value

@@ -15,7 +15,7 @@ from cuspfa.inference.variational.steps import step_loadings, step_noise, step_s
 from cuspfa.inference.variational.tolerance import NearestSource, ToleratedError, no_marginal
 from cuspfa.missing.source import MissingDataSource
 from cuspfa.model.model_error import ModelError, Sample, log_marginal_density
-from support import factor_rows, incomplete_rows
+from support import factor_rows, incomplete_rows, with_missing
 
 N, P, K = 60, 7, 2
 PRIOR = CuspPrior()
@@ -28,18 +28,14 @@ def rows_of(seed=0, n=N):
     return rows - rows.mean(axis=0)
 
 
-def holes(rows, seed=1):
-    rows = rows.copy()
-    rows[np.random.default_rng(seed).random(rows.shape) < 0.2] = np.nan
-    return rows
-
-
 def sources(rows):
     """The layouts, each counting every row; with missing values around known means."""
     return {
         "gram": CompleteSource(GramMatrix(rows.T @ rows, float(len(rows)))),
         "rows": CompleteSource(RowMatrix(rows.copy(), float(len(rows)))),
-        "missing": MissingDataSource(incomplete_rows(holes(rows)), flat_mean=False),
+        "missing": MissingDataSource(
+            incomplete_rows(with_missing(rows, 0.2, seed=1)), flat_mean=False
+        ),
     }
 
 
@@ -60,7 +56,7 @@ def test_a_tempered_likelihood_is_a_power(layout):
     tempered = source.tempered(17.0)
     assert tempered.n == 17.0
     assert_allclose(tempered.counts, source.counts * 17 / N)
-    given = holes(rows) if layout == "missing" else rows
+    given = with_missing(rows, 0.2, seed=1) if layout == "missing" else rows
     for _ in range(3):
         loadings, noise = rng.normal(size=(P, K)), rng.uniform(0.3, 1.0, P)
         expected = 17 / N * literal(given, loadings, noise)
@@ -76,7 +72,7 @@ def both_twice(layout):
     rows = rows_of()
     once, twice = sources(rows)[layout].tempered(2.0 * N), sources(np.vstack([rows, rows]))[layout]
     if layout == "missing":
-        given = holes(rows)
+        given = with_missing(rows, 0.2, seed=1)
         twice = MissingDataSource(incomplete_rows(np.vstack([given, given])), flat_mean=False)
     return once, twice
 
@@ -169,7 +165,7 @@ def test_the_nearest_source_has_the_marginal_density():
     found = near.log_likelihoods(several, np.stack([noise, noise], axis=1))
     assert_allclose(found[0], expected, rtol=1e-10)
     assert abs(found[1] - expected) > 1.0
-    gaussian = near.gaussian_log_likelihoods(several, np.stack([noise, noise], axis=1))
+    gaussian = CompleteSource.log_likelihoods(near, several, np.stack([noise, noise], axis=1))
     assert abs((gaussian[0] - gaussian[1]) - (found[0] - found[1])) < 0.5 * abs(found[0] - found[1])
 
 
@@ -177,7 +173,10 @@ def test_where_the_marginal_density_is_not_used():
     rows = rows_of()
     gram = CompleteSource(GramMatrix(rows.T @ rows, N - 1.0))
     assert no_marginal(gram, 0.05) is None
-    assert no_marginal(MissingDataSource(incomplete_rows(holes(rows))), 0.05) == "missing"
+    assert (
+        no_marginal(MissingDataSource(incomplete_rows(with_missing(rows, 0.2, seed=1))), 0.05)
+        == "missing"
+    )
     few = rows_of(n=7)
     assert no_marginal(CompleteSource(RowMatrix(few, 6.0)), 0.05) == "rows"
     # Enough rows, but not once they count less.

@@ -1,1 +1,1 @@
-"""Data beyond memory."""
+"""Data larger than memory."""

@@ -9,7 +9,7 @@ import numpy as np
 from cuspfa._typing import Array
 from cuspfa._utils.fit_warning import EmptyRows, FitWarning, NearConstant
 from cuspfa.data.column_choice import as_they_are
-from cuspfa.data.complete import Prepared, column_scale, counted_rows, prepare_moments
+from cuspfa.data.complete import Prepared, Scaling, column_scale, counted_rows, prepare_moments
 from cuspfa.data.moments import Moments
 from cuspfa.data.names import column_label
 from cuspfa.data.out_of_core.dask_ import (
@@ -88,7 +88,7 @@ def _read(stream: RowStream) -> Loaded:
     return loaded if isinstance(table.data, RowStream) else loaded._replace(data=table.data)
 
 
-def prepare_loaded(loaded: Loaded, *, scaling: str, flat_mean: bool) -> Prepared:
+def prepare_loaded(loaded: Loaded, *, scaling: Scaling, flat_mean: bool) -> Prepared:
     """A source of data whose rows are not in memory, with names and warnings."""
     data = loaded.data
     if isinstance(data, Sums):
@@ -139,7 +139,7 @@ def _compute(rows: DaskRows) -> Sums | Mapped | OnWorkers | Array:
 
 
 def _prepare_wide(
-    found: Mapped | OnWorkers, names: list[str] | None, scaling: str, flat_mean: bool
+    found: Mapped | OnWorkers, names: list[str] | None, scaling: Scaling, flat_mean: bool
 ) -> Prepared:
     n = found.n
     large = ~np.isfinite(found.squares)

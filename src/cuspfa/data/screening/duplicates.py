@@ -6,7 +6,7 @@ import numpy as np
 
 from cuspfa._typing import Array
 
-FIRST_ROWS = 64
+FIRST_COMPARED = 64
 """Rows that are compared first, for all pairs of columns."""
 MOST_COLUMNS = 2000
 """Columns up to which all pairs are compared; of more, only those with the same missing values."""
@@ -22,7 +22,7 @@ def duplicated_columns(rows: Array) -> list[tuple[int, int]]:
     p = rows.shape[1]
     if p > MOST_COLUMNS:
         return _same_bytes(rows)
-    places = np.linspace(0, len(rows) - 1, min(FIRST_ROWS, len(rows))).astype(int)
+    places = np.linspace(0, len(rows) - 1, min(FIRST_COMPARED, len(rows))).astype(int)
     head = rows[places]
     missing = np.isnan(head)
     found: list[tuple[int, int]] = []

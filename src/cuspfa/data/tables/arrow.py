@@ -18,7 +18,7 @@ from cuspfa.data.tables.answers import FoundAnswers, as_numbers, different_cells
 from cuspfa.data.tables.cells import (
     ParsedColumn,
     column_of_arrow,
-    is_number,
+    is_number_type,
     missing_codes,
     words_undecided,
 )
@@ -30,7 +30,7 @@ from cuspfa.errors import DataError, InputError
 
 TEXT_SUFFIXES = (".csv", ".tsv")
 ARROW_SUFFIXES = (".parquet", ".pq", ".feather", ".arrow", ".ipc", *TEXT_SUFFIXES)
-FIRST_ROWS = 10_000
+FIRST_BATCH_ROWS = 10_000
 """Rows of the first batch, in which columns that do not hold numbers are found."""
 
 
@@ -128,7 +128,7 @@ class ArrowFiles:
 
     def _fill(self, room: Any, batch: Any, names: list[str], opened: Opened, first: int) -> None:
         for target, column, name in zip(room, batch.columns, names, strict=True):
-            if is_number(column.type):
+            if is_number_type(column.type):
                 self._quick(target, column)
             else:
                 found = self._careful(name, column, opened, first)
@@ -238,10 +238,14 @@ def _open_with_schema(
         raise DataError("the file has no columns.")
     names, notes = unique_names(columns)
     places = {name: j for j, name in enumerate(names)}
-    others = [name for name, kind in zip(names, types, strict=True) if not is_number(kind)]
-    head = next(batches([places[name] for name in others], FIRST_ROWS), None) if others else None
+    others = [name for name, kind in zip(names, types, strict=True) if not is_number_type(kind)]
+    head = (
+        next(batches([places[name] for name in others], FIRST_BATCH_ROWS), None) if others else None
+    )
     first = (
-        {} if head is None else dict(zip(others, head.slice(0, FIRST_ROWS).columns, strict=True))
+        {}
+        if head is None
+        else dict(zip(others, head.slice(0, FIRST_BATCH_ROWS).columns, strict=True))
     )
     return Opened(file, names, notes, first, n_rows, batches, places, lambda n: f"row {n + 1}")
 
@@ -284,7 +288,9 @@ def _text(file: Path, how: Reading) -> Opened:
         raise parser.explained(error) from None
     if head is None:
         raise DataError("the file has a header and no rows.")
-    by_arrow = [is_number(kind) and not arrow.types.is_boolean(kind) for kind in head.schema.types]
+    by_arrow = [
+        is_number_type(kind) and not arrow.types.is_boolean(kind) for kind in head.schema.types
+    ]
 
     def batches(places: list[int], size: int) -> Iterator[Any]:
         # A column that begins with whole numbers may have decimals, or text, further on.
@@ -307,7 +313,9 @@ def _text(file: Path, how: Reading) -> Opened:
             raise parser.explained(error) from None
 
     places = {name: j for j, name in enumerate(dialect.names)}
-    first = {n: head.column(j).slice(0, FIRST_ROWS) for n, j in places.items() if not by_arrow[j]}
+    first = {
+        n: head.column(j).slice(0, FIRST_BATCH_ROWS) for n, j in places.items() if not by_arrow[j]
+    }
     return Opened(
         file,
         dialect.names,

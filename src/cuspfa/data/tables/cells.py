@@ -164,7 +164,7 @@ def column_of_arrow(
         return column_of_arrow(name, chunks.cast(kind.value_type), missing, decimal)
     if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
         return column_of_texts(name, chunks.to_pylist(), decimal, missing)
-    if is_number(kind):
+    if is_number_type(kind):
         chunks = chunks.cast(pyarrow.int8()) if types.is_boolean(kind) else chunks
         numbers = chunks.cast(pyarrow.float64(), safe=False).to_numpy(zero_copy_only=False)
         column = column_of_numbers(name, numbers, missing)
@@ -179,7 +179,7 @@ def column_of_arrow(
     return ParsedColumn(name, n, chunks.null_count, None, dropped)
 
 
-def is_number(kind: Any) -> bool:
+def is_number_type(kind: Any) -> bool:
     """Are all values of this Arrow type numbers, truth values or missing?"""
     types = needed("pyarrow", "Reading tables", "files").types
     tests = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_null)

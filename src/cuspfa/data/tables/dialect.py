@@ -18,7 +18,7 @@ from cuspfa._utils.spelling import Spell, as_argument
 from cuspfa.data.tables.answers import Answers, as_order
 from cuspfa.data.tables.cells import clean, is_missing, parse_number, quoted
 from cuspfa.data.tables.column_names import made_up_names, unique_names, without_quote
-from cuspfa.data.tables.notes import SEPARATORS, Note
+from cuspfa.data.tables.notes import SEPARATOR_NAMES, Note
 from cuspfa.data.tables.read_options import ReadOptions
 from cuspfa.errors import DataError
 
@@ -175,7 +175,7 @@ def find_dialect(start: bytes, how: Reading = DEFAULT_READING, *, whole: bool = 
     names, renamed = unique_names(names)
     if how.decimal is None:
         _check_thousands(rows, decimal, names, how.spell)
-    written = [f"separated by {SEPARATORS[separator]}"] if len(names) > 1 else []
+    written = [f"separated by {SEPARATOR_NAMES[separator]}"] if len(names) > 1 else []
     written += ["with decimal commas"] if decimal == "," else []
     if written and (separator != "," or decimal == ","):
         notes.insert(0, Note("format", detail=" and ".join(written)))
@@ -275,7 +275,7 @@ def _look(text: str, separator: str) -> list[list[str]]:
 def _separator(text: str) -> str:
     """The separator by which most rows have as many cells as the first row, or one more."""
     best, agreement = ",", 0.0
-    for separator in SEPARATORS:
+    for separator in SEPARATOR_NAMES:
         rows = _look(text, separator)
         if not rows or len(rows[0]) < 2:
             continue

@@ -8,7 +8,7 @@ from typing import Literal
 from cuspfa._utils.spelling import Spell, as_argument
 from cuspfa._utils.wording import listed
 
-SEPARATORS = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas"}
+SEPARATOR_NAMES = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas"}
 """In order of preference. Commas come last, since they may be decimal signs."""
 DropCode = Literal[
     "text",

@@ -32,7 +32,7 @@ CHILD_BYTES = 1 << 31
 """Addresses that the process of a parser may take beside the table: its libraries."""
 CHILD_SECONDS = 600
 """Time after which the process of a parser is ended."""
-_PACKAGES: dict[OfficeKind, tuple[str, str]] = {
+_READING_PACKAGES: dict[OfficeKind, tuple[str, str]] = {
     "workbook": ("python_calamine", "Reading spreadsheets"),
     "SPSS": ("pyreadstat", "Reading SPSS files"),
     "Stata": ("pyreadstat", "Reading Stata files"),
@@ -74,7 +74,7 @@ def office_kind(raw: bytes) -> OfficeKind | None:
 
 def read_office(raw: bytes, kind: OfficeKind, source: str, sheet: str | int | None) -> OfficeTable:
     """The cells of a file of this kind."""
-    package, what = _PACKAGES[kind]
+    package, what = _READING_PACKAGES[kind]
     for module in (package, "pyarrow"):
         if importlib.util.find_spec(module) is None:
             raise InputError(f"{what} needs {module}: pip install 'cuspfa[office]'.")
@@ -131,7 +131,7 @@ def _parsed_by_child(
         )
     if error == "import":
         raise InputError(
-            f"{_PACKAGES[kind][1]} needs {about['detail']}: pip install 'cuspfa[office]'."
+            f"{_READING_PACKAGES[kind][1]} needs {about['detail']}: pip install 'cuspfa[office]'."
         )
     if error == "told":
         raise DataError(f"{source}: {about['detail']}")

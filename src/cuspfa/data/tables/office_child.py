@@ -137,7 +137,7 @@ def _without_user_missing(column: list[Any], ranges: list[Any]) -> tuple[list[An
         return False
 
     gone = [value is not None and declared(value) for value in column]
-    kept = [None if away else value for value, away in zip(column, gone, strict=True)]
+    kept = [None if is_missing else value for value, is_missing in zip(column, gone, strict=True)]
     return kept, sum(gone)
 
 

@@ -27,7 +27,7 @@ from cuspfa.data.tables.column_names import find_column, unique_names
 from cuspfa.data.tables.dialect import DEFAULT_READING, Reading, find_dialect
 from cuspfa.data.tables.labels import ColumnLabels
 from cuspfa.data.tables.notes import Note
-from cuspfa.data.tables.office import OfficeKind, office_kind, read_office
+from cuspfa.data.tables.office import OfficeTable, office_kind, read_office
 from cuspfa.data.tables.source_bytes import ZIP_START, is_workbook, source_bytes, unzipped
 from cuspfa.data.tables.text import padded, whole_text
 from cuspfa.errors import DataError, InputError
@@ -156,9 +156,10 @@ def _parsed(
     office = office_kind(raw)
     if office != "workbook" and how.sheet is not None:
         raise InputError(f"{how.spell('sheet')} is for workbooks, and {source} is none.")
+    office_table = None if office is None else read_office(raw, office, source, how.sheet)
     try:
-        if office is not None:
-            found = _of_office(source, raw, office, how)
+        if office_table is not None:
+            found = _of_office(office_table, how)
         elif raw.startswith(ARROW_STARTS[0]):
             found = _of_arrow("Parquet", raw)
         elif raw.startswith(ARROW_STARTS):
@@ -185,8 +186,7 @@ def _parsed(
         ]
         columns = [words_undecided(one) if one.name in undecided else one for one in columns]
     except DataError as error:
-        told = str(error)
-        raise DataError(told if told.startswith(source) else f"{source}: {told}") from error
+        raise DataError(f"{source}: {error}") from error
     ids = (
         None
         if position is None
@@ -259,8 +259,7 @@ def _of_text(raw: bytes, how: Reading) -> _Format:
     return _Format(kind, dialect.names, dialect.notes, read, labels, separator=written)
 
 
-def _of_office(source: str, raw: bytes, kind: OfficeKind, how: Reading) -> _Format:
-    table = read_office(raw, kind, source, how.sheet)
+def _of_office(table: OfficeTable, how: Reading) -> _Format:
     if table.text is not None:
         found = _of_text(table.text, replace(how, decimal=how.decimal or "."))
         notes = found.notes

@@ -17,7 +17,7 @@ from cuspfa.data.tables.dialect import (
     decode_text,
     find_dialect,
 )
-from cuspfa.data.tables.notes import SEPARATORS
+from cuspfa.data.tables.notes import SEPARATOR_NAMES
 from cuspfa.errors import DataError
 
 TEXT_BLOCK_BYTES = 1 << 22
@@ -136,7 +136,7 @@ def padded(raw: bytes) -> bytes:
     Cells of a file without separators are separated by spaces.
     """
     text, _, _, _ = decode_text(raw)
-    separator = next((one for one in SEPARATORS if one in text), None)
+    separator = next((one for one in SEPARATOR_NAMES if one in text), None)
     if separator is None:
         rows = [line.split() for line in text.splitlines()]
     else:

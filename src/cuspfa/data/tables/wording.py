@@ -12,7 +12,7 @@ from cuspfa.data.tables.office import office_kind, read_office
 from cuspfa.data.tables.source_bytes import source_bytes
 from cuspfa.errors import DataError
 
-SEPARATORS = ("\t", ";", ",")
+WORDING_SEPARATORS = ("\t", ";", ",")
 """Signs between a name and its text, the first that most lines have."""
 
 
@@ -54,7 +54,7 @@ def read_wording(path: str, columns: Sequence[str]) -> dict[str, str]:
 
 def _rows(text: str, path: str) -> list[list[str]]:
     lines = [line for line in text.splitlines() if line.strip()]
-    separator = max(SEPARATORS, key=lambda sign: sum(sign in line for line in lines))
+    separator = max(WORDING_SEPARATORS, key=lambda sign: sum(sign in line for line in lines))
     parsed = csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True)
     try:
         rows = [row for row in parsed if row]

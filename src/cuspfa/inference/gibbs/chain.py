@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from cuspfa._typing import Array, BoolArray
-from cuspfa.inference.gibbs.compiled_chain import can_sweep, compiled_sweeps
+from cuspfa.inference.gibbs.compiled_chain import can_sweep, sweep_compiled
 from cuspfa.inference.gibbs.data_kernels import DataKernel
 from cuspfa.inference.gibbs.labels import (
     ProcessColumns,
@@ -98,7 +98,7 @@ def sweep(state: GibbsState, at: int, model: Model, rng: np.random.Generator) ->
     return GibbsState(chains, columns, mean)
 
 
-def sweeps(
+def sweep_repeatedly(
     state: GibbsState, first: int, number: int, model: Model, rng: np.random.Generator
 ) -> GibbsState:
     """The state after `number` sweeps, the first of them of number `first`.
@@ -106,7 +106,7 @@ def sweeps(
     They are compiled where the core knows the problem.
     """
     if can_sweep(state, model):
-        return compiled_sweeps(state, first, number, model, rng)
+        return sweep_compiled(state, first, number, model, rng)
     for at in range(first, first + number):
         state = sweep(state, at, model, rng)
     return state
@@ -240,7 +240,7 @@ def run_chains(
                 raise KeyboardInterrupt
             number = 1 if callback is not None else min(plan.next_stop(at) - at, together)
             began = time.monotonic()
-            state = sweeps(state, at + 1, number, model, rng)
+            state = sweep_repeatedly(state, at + 1, number, model, rng)
             at += number
             if time.monotonic() - began < SECONDS_OF_A_CALL:
                 together = min(2 * together, SWEEPS_PER_CHECKPOINT)

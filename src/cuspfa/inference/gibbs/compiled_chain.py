@@ -12,9 +12,9 @@ import numpy as np
 
 from cuspfa.inference._kernels import kernel
 from cuspfa.inference.compiled_sweeps import (
-    check_definite,
     core_knows,
     data_arguments,
+    raise_if_indefinite,
     slab_arguments,
     with_values,
 )
@@ -42,7 +42,7 @@ def can_sweep(state: GibbsState, model: Model) -> bool:
     return state.columns is None or (form is not None and form.kind == GAUSSIAN_KIND)
 
 
-def compiled_sweeps(
+def sweep_compiled(
     state: GibbsState, first: int, number: int, model: Model, rng: np.random.Generator
 ) -> GibbsState:
     """The state after `number` sweeps, the first of them of number `first`."""
@@ -82,7 +82,7 @@ def compiled_sweeps(
         number,
         rng.bit_generator,
     )
-    check_definite(info)
+    raise_if_indefinite(info)
     scales = with_values(scales, variances, (a, b))
     if columns is not None:
         columns = ProcessColumns(process[0].view(bool), process[1], process[2])

@@ -6,6 +6,7 @@ and ends with the columns' means. No value of a row is kept between sweeps.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -54,8 +55,9 @@ class DataKernel(Protocol):
         """Of each chain, (B,), with the scores integrated out."""
 
 
-class CompleteDataKernel(NamedTuple):
-    """From sufficient statistics; the means are integrated out."""
+@dataclass(frozen=True)
+class StatisticsKernel:
+    """What kernels over sufficient statistics share; the means are integrated out."""
 
     statistics: Statistics
 
@@ -65,12 +67,6 @@ class CompleteDataKernel(NamedTuple):
         return np.asarray(self.statistics.squares / self.statistics.n)
 
     @property
-    def size(self) -> int:
-        """Entries of R, with p columns and min(n, p) rows."""
-        p = len(self.statistics.squares)
-        return p * min(p, round(self.statistics.n))
-
-    @property
     def identity(self) -> list[Array]:
         """Number of rows, sums of squares and the first row of R."""
         known = self.statistics
@@ -78,6 +74,17 @@ class CompleteDataKernel(NamedTuple):
 
     def start_mean(self, size: int, location: Array | None) -> None:
         """None: the means are integrated out."""
+
+
+@dataclass(frozen=True)
+class CompleteDataKernel(StatisticsKernel):
+    """Draws given complete data, from their sufficient statistics."""
+
+    @property
+    def size(self) -> int:
+        """Entries of R, with p columns and min(n, p) rows."""
+        p = len(self.statistics.squares)
+        return p * min(p, round(self.statistics.n))
 
     def draw(
         self,
@@ -91,12 +98,12 @@ class CompleteDataKernel(NamedTuple):
         return draw_given_scales(chains, moved, self.statistics, prior.slab, prior, rng), None
 
     def log_likelihood(self, chains: Chains) -> Array:
-        """Of each chain, (B,)."""
+        """The log-likelihood of each chain, (B,)."""
         return log_likelihoods(chains.loadings, chains.noise, self.statistics)
 
 
 class MissingDataKernel(NamedTuple):
-    """From the rows, with a draw for every missing value."""
+    """Draws given incomplete rows, with a draw for every missing value."""
 
     source: DataSource
     rows: IncompleteRows
@@ -118,7 +125,7 @@ class MissingDataKernel(NamedTuple):
         return [np.array([source.n]), source.squares, self.rows.counts, self.rows.rows]
 
     def start_mean(self, size: int, location: Array | None) -> Array:
-        """(p, size)"""
+        """The means of `size` chains, (p, size): `location`, or those of the observed values."""
         if location is None:
             return np.zeros((self.source.p, size))
         return np.tile(location[:, None], (1, size))

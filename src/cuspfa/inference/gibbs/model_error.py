@@ -29,9 +29,9 @@ from cuspfa._utils.wishart import wishart_root
 from cuspfa.data.in_memory import DEPENDENT
 from cuspfa.data.protocols import DataSource
 from cuspfa.errors import DataError
+from cuspfa.inference.gibbs.data_kernels import StatisticsKernel
 from cuspfa.inference.kernels import (
     Chains,
-    Statistics,
     covariances,
     draw_given_scores,
     draw_scores_by_chain,
@@ -41,10 +41,9 @@ from cuspfa.model.prior import CuspPrior
 
 
 @dataclass(frozen=True)
-class ModelErrorKernel:
-    """From sufficient statistics; the means are integrated out."""
+class ModelErrorKernel(StatisticsKernel):
+    """Draws with model error, given the sufficient statistics of complete data."""
 
-    statistics: Statistics
     error: ModelError
 
     @cached_property
@@ -59,23 +58,9 @@ class ModelErrorKernel:
         return np.ascontiguousarray(np.linalg.cholesky(self.sample.cross_products).T)
 
     @property
-    def variances(self) -> Array:
-        """(p,) of the columns."""
-        return np.asarray(self.statistics.squares / self.statistics.n)
-
-    @property
     def size(self) -> int:
         """Entries of A."""
         return len(self.statistics.squares) ** 2
-
-    @property
-    def identity(self) -> list[Array]:
-        """Number of rows, sums of squares and the first row of R."""
-        known = self.statistics
-        return [np.array([known.n]), known.squares, known.rows[0]]
-
-    def start_mean(self, size: int, location: Array | None) -> None:
-        """None: the means are integrated out."""
 
     def draw(
         self,
@@ -115,7 +100,7 @@ def draw_exact_rows(
     return np.asarray(standard.transpose(0, 2, 1) @ scaled)
 
 
-def check_data(source: DataSource, size: float) -> None:
+def check_model_error_data(source: DataSource, size: float) -> None:
     """Raise a DataError where an error of this size cannot be sampled, with what to do instead."""
     needed, instead = _needed(size)
     if source.incomplete_rows is not None:
@@ -136,7 +121,7 @@ def check_data(source: DataSource, size: float) -> None:
 
 def model_error_kernel(source: DataSource, size: float) -> ModelErrorKernel:
     """The kernel for this source and an error of this size; a DataError where there is none."""
-    check_data(source, size)
+    check_model_error_data(source, size)
     statistics = source.statistics()
     assert statistics is not None
     kernel = ModelErrorKernel(statistics, ModelError.of_size(size, source.p))

@@ -7,13 +7,13 @@ import threading
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import BaseEstimator
 
-from cuspfa._typing import Array
+from cuspfa._typing import Array, MeanTreatment
 from cuspfa._utils.arguments import is_fresh, must_be
 from cuspfa._utils.fit_warning import LongFit
 from cuspfa._utils.sklearn_compat import Interval, StrOptions, check_parameters
@@ -32,7 +32,7 @@ from cuspfa.inference.gibbs.chain import (
 from cuspfa.inference.gibbs.checkpoints import Store, settings_of
 from cuspfa.inference.gibbs.compiled_chain import can_sweep
 from cuspfa.inference.gibbs.data_kernels import DataKernel, data_kernel
-from cuspfa.inference.gibbs.model_error import check_data, model_error_kernel
+from cuspfa.inference.gibbs.model_error import check_model_error_data, model_error_kernel
 from cuspfa.inference.kernels import draw_from_q
 from cuspfa.inference.updates import LoadingsDistribution
 from cuspfa.model.likelihoods.gaussian import Noise
@@ -136,7 +136,7 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
         "max_columns": [Interval(Integral, 1, None, closed="left"), None],
         "scale_rotation_every": [Interval(Integral, 0, None, closed="left")],
         "init": [StrOptions({"variational", "random"})],
-        "mean": [StrOptions({"flat", "plug-in"})],
+        "mean": [StrOptions(set(get_args(MeanTreatment)))],
         "max_time": [Interval(Real, 0, None, closed="neither"), None],
         "checkpoint_dir": [str, os.PathLike, None],
         "callback": [callable, None],
@@ -154,8 +154,8 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
         adapt_rate: tuple[float, float] = (-1.0, -5e-4),
         max_columns: int | None = None,
         scale_rotation_every: int = 5,
-        init: str = "variational",
-        mean: str = "flat",
+        init: Literal["variational", "random"] = "variational",
+        mean: MeanTreatment = "flat",
         max_time: float | None = None,
         checkpoint_dir: str | os.PathLike[str] | None = None,
         callback: GibbsCallback | None = None,
@@ -182,7 +182,9 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
         if len(rate) != 2 or not all(isinstance(one, Real) and np.isfinite(one) for one in rate):
             raise must_be("adapt_rate", "two finite numbers", rate)
         if rate[1] > 0:
-            raise must_be("adapt_rate", "a number and one not above 0, so that it dies out", rate)
+            raise must_be(
+                "adapt_rate", "a number and one not above 0, so that the rate falls", rate
+            )
 
     @property
     def max_factors(self) -> int | None:
@@ -194,9 +196,9 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
 
     @staticmethod
     def default_prior() -> CuspPrior:
-        """What `prior=None` means: a slab that learns each factor's scale, an automatic spike.
+        """What `prior=None` means: a scale for each factor and an automatic spike.
 
-        The slab is not pooled: where a and b are learned too, a slab can become the better
+        The slab is not pooled: where a and b are estimated too, a slab can become the better
         distribution of empty columns, and then all columns are active.
         """
         return CuspPrior(slab=InverseGammaSlab(2.0, 0.4))
@@ -282,7 +284,7 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
                 "GaussianSlab, or method='variational'."
             )
         if model_error > 0:
-            check_data(source, model_error)
+            check_model_error_data(source, model_error)
         return model_error
 
     def _model(self, source: DataSource, prior: CuspPrior, model_error: float) -> Model:

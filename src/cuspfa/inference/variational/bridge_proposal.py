@@ -27,19 +27,19 @@ from cuspfa.model.likelihoods.gaussian import Noise, log_noise_density
 from cuspfa.model.slabs import LOG_2PI
 
 PROPOSAL_VARIANCE_FACTOR, PROPOSAL_NOISE_FACTOR = 1.7, 1.4
-"""The proposal's loadings have so many times q's variance, and the logarithms of its noise
-variances so many times that of maximum likelihood."""
+"""Factors by which the proposal widens the variances of q (loadings) and of maximum likelihood
+(logarithms of noise variances)."""
 LEAST_SIGNAL, LEAST_INFORMATION = 0.3, 0.02
-"""Of a factor, d_h − 1, and of a noise variance, as a part of n/2, in the proposal."""
+"""Least d_h − 1 of a factor, and least information on a noise variance as a part of n/2, that the
+proposal assumes."""
 CERTAIN_STRENGTH = 2.0
-"""Squared norm of a column of Λ/σ, in units of p/n, up to which the proposal's does not move with
+"""Squared norm of a column of Λ/σ, in units of p/n, up to which its proposal does not depend on
 the noise."""
 ROWS_PER_COLUMN = 2
 """Rows for each column from which on the proposal's noise is normal and moves the loadings. With
 fewer, the skewness of that many noise variances would give single draws most of the weight."""
 SKEWED_VARIANCE_FACTOR, SKEWED_NOISE_FACTOR = 1.3, 0.7
-"""With fewer rows: the proposal's loadings have so many times q's variance, and its noise so many
-times q's shape."""
+"""With fewer rows: factors by which the variances of q(Λ) and the shape of q(σ²) are multiplied."""
 MOST_CORRELATED = 400
 """Columns up to which the noise variances of the proposal are correlated."""
 

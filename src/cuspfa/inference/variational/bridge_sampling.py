@@ -21,7 +21,7 @@ from scipy.special import expit, gammaln
 
 from cuspfa._typing import Array
 from cuspfa.inference._kernels import kernel
-from cuspfa.inference.compiled_sweeps import log_likelihoods, sweeps
+from cuspfa.inference.compiled_sweeps import log_likelihoods, sweep_chains
 from cuspfa.inference.kernels import Statistics, begin_at, gram
 from cuspfa.inference.variational.bridge_proposal import Proposal
 from cuspfa.inference.variational.collapsed_bound import Evidence, log_volume
@@ -33,7 +33,7 @@ from cuspfa.model.slabs import Slab
 BURN_IN_SWEEPS, DRAWS_OF_A_CHAIN, SWEEPS_BETWEEN_DRAWS = 8, 8, 2
 """Sweeps of a chain before its first draw, draws that are kept of it, and sweeps between these."""
 ROOT_TOLERANCE, MOST_ROOT_STEPS = 1e-8, 200
-"""Of Bennett's equation."""
+"""Tolerance of the root of Bennett's equation, and the most steps towards it."""
 
 
 class LikelihoodRatios(NamedTuple):
@@ -52,23 +52,12 @@ class LikelihoodRatios(NamedTuple):
         return np.asarray(self.exact(loadings, noise) - own)
 
 
-def bridged_evidence(
-    state: VariationalState,
-    data: Statistics,
-    prior: CuspPrior,
-    rng: np.random.Generator,
-    n_draws: int,
-    ratios: LikelihoodRatios | None = None,
-) -> Evidence:
-    """Estimate log p(y, K) for K ≥ 1, a spike at zero and a slab with a density of its own.
-
-    With `ratios` it is the evidence of the data that `data` approximate.
-    """
-    return Bridge(state, data, prior, rng, ratios).with_draws(n_draws)
-
-
 class Bridge:
-    """Proposal and draws of one state, to which more can be added."""
+    """Estimate of log p(y, K), from a proposal and draws of one state, to which more can be added.
+
+    It is for K ≥ 1, a spike at zero and a slab with a density of its own. With `ratios` it is the
+    evidence of the data that `data` approximate.
+    """
 
     def __init__(
         self,
@@ -130,7 +119,7 @@ class Bridge:
         chains = begin_at(state.loadings, state.noise, slab, size, rng)
         for number in range(DRAWS_OF_A_CHAIN):
             count = SWEEPS_BETWEEN_DRAWS if number else BURN_IN_SWEEPS
-            chains = sweeps(chains, self._data, slab, self._prior, count, rng)
+            chains = sweep_chains(chains, self._data, slab, self._prior, count, rng)
             yield chains.loadings, chains.noise
 
 

@@ -44,8 +44,8 @@ class Candidates:
         """A given K, whose run is kept however far behind it is."""
         self.selected: int | None = None
         """The K that is reported whatever its evidence; it was chosen with the model error."""
-        self.prefer_alive = False
-        """Does a run whose factors are all alive replace one with an empty factor and a higher
+        self.prefer_nonempty = False
+        """Does a run without empty factors replace one with an empty factor and a higher
         bound?"""
 
     @property
@@ -130,25 +130,25 @@ class Candidates:
 
     def _is_better(self, run: Run, k: int, known: Point) -> bool:
         """Is a run better than the best run of k so far?"""
-        if not self.prefer_alive or k not in self.best_by_k:
+        if not self.prefer_nonempty or k not in self.best_by_k:
             return run.total > known.lower_bound
-        alive, was_alive = (
-            one.status is not Status.PRUNED and self.is_alive(one.state)
+        nonempty, was_nonempty = (
+            one.status is not Status.PRUNED and self.all_nonempty(one.state)
             for one in (run, self.best_by_k[k])
         )
-        return (alive, run.total) > (was_alive, known.lower_bound)
+        return (nonempty, run.total) > (was_nonempty, known.lower_bound)
 
-    def is_alive(self, state: VariationalState) -> bool:
-        """Has every factor a signal Σ_j μ_jh² E[1/σ²_j] above `dead_signal`?
+    def all_nonempty(self, state: VariationalState) -> bool:
+        """Has every factor a signal Σ_j μ_jh² E[1/σ²_j] above `empty_signal`?
 
         A state with a factor of no signal is one of K − 1 factors.
         """
         signal = state.noise.precision @ state.loadings.mean**2
-        return float(np.min(signal, initial=np.inf)) > self.settings.dead_signal
+        return float(np.min(signal, initial=np.inf)) > self.settings.empty_signal
 
-    def has_alive(self, k: int) -> bool:
-        """Is there a run of k factors that are all alive?"""
-        return k in self.best_by_k and self.is_alive(self.best_by_k[k].state)
+    def has_nonempty(self, k: int) -> bool:
+        """Is there a run of k factors of which none is empty?"""
+        return k in self.best_by_k and self.all_nonempty(self.best_by_k[k].state)
 
     def rise_per_factor(self) -> tuple[float, float]:
         """Nats and seconds per factor up to the best K if none above it was tried; else NaN.

@@ -153,7 +153,7 @@ class _Pairs(NamedTuple):
     """(size,) the mean over both of log p(Λ, σ²) − log q̃."""
 
     def only(self, number: int) -> _Pairs:
-        """One pair."""
+        """The pair at this position."""
         at = slice(number, number + 1)
         one, other = self.loadings
         return _Pairs((one[:, at], other[:, at]), self.noise[:, at], self.rest[at])

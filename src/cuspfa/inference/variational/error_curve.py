@@ -141,7 +141,7 @@ class _Curve:
         )
         if size:
             try_starts(search, self.starts)
-            search.candidates.prefer_alive = True
+            search.candidates.prefer_nonempty = True
             score_candidates(search)
         else:
             search_over_k(search, score_candidates)

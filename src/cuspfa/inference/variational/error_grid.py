@@ -58,7 +58,7 @@ def searches(
     for size in sizes:
         search = make(size)
         try_starts(search, starts)
-        search.candidates.prefer_alive = True
+        search.candidates.prefer_nonempty = True
         if score is not None:
             score(search)
         yield search
@@ -137,7 +137,7 @@ def _scored(by_size: dict[float, Search], union: list[int]) -> Pairs:
     """Every K at every ε.
 
     Evidences that decide are computed with more draws. Where the error exceeds `parsimony` all the
-    same, as happens with a large ε, the pair is left out: such an error would excuse any K.
+    same, as happens with a large ε, the pair is left out: such an error would allow any K.
     """
     bridge = all(can_bridge(search) for search in by_size.values())
     found: Pairs = {}
@@ -148,7 +148,7 @@ def _scored(by_size: dict[float, Search], union: list[int]) -> Pairs:
             found[k, size] = (one.value - 0.5 * (size / PRIOR_SD) ** 2, one.error)
 
     for size, search in by_size.items():
-        if can_bridge(search) and not bridge:  # one estimator for all: a step between two is none
+        if can_bridge(search) and not bridge:  # one estimator for all errors
             search.candidates.evidence_by_k.clear()
         for k in union:
             score(k, size)

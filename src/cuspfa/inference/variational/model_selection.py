@@ -87,7 +87,7 @@ def _surrogate_pays(search: Search) -> bool:
 
 
 def score_k(search: Search, k: int, *, bridge: bool) -> Evidence | None:
-    """Score one K, unless that is known; None if there is no run of k living factors."""
+    """Score one K, unless that is known; None if there is no run of k nonempty factors."""
     known = search.candidates.evidence_by_k.get(k)
     if known is not None:
         return known
@@ -190,7 +190,7 @@ def _fixed_draws() -> np.random.Generator:
 
 
 def _converged(search: Search, k: int, *, grow: bool = False) -> bool:
-    """Make sure that there is a run of k living factors that was not pruned.
+    """Make sure that there is a run of k nonempty factors that was not pruned.
 
     If a factor of it has no signal, `grow` makes another start from k − 1.
     """
@@ -203,9 +203,9 @@ def _converged(search: Search, k: int, *, grow: bool = False) -> bool:
     elif run.status is Status.PRUNED:
         search.try_state(run.state, patient=True)
     below = k - 1 in candidates.best_by_k
-    if grow and below and k in candidates.best_by_k and not candidates.has_alive(k):
+    if grow and below and k in candidates.best_by_k and not candidates.has_nonempty(k):
         search.grow(k)
-    return candidates.has_alive(k)
+    return candidates.has_nonempty(k)
 
 
 def _open_question(search: Search) -> bool:
@@ -225,7 +225,7 @@ def score_by_collapsed_bound(search: Search) -> None:
     """Upwards while in reach, and the one below if its bound is close; by `collapsed_bound.py`.
 
     As long as the evidence rises by more than `parsimony` and its error, every K that has a run of
-    living factors is in reach.
+    nonempty factors is in reach.
     """
     candidates, settings = search.candidates, search.settings
     if candidates.best.state.n_factors > settings.heaviest or not _open_question(search):
@@ -249,9 +249,9 @@ def score_by_collapsed_bound(search: Search) -> None:
 
 
 def _in_reach(search: Search, k: int, *, rising: bool = False) -> bool:
-    """Is there a converged run with k living factors, not hopelessly behind the best bound?
+    """Is there a converged run of k nonempty factors whose bound is close enough to the best?
 
-    Hopeless is more than evidence has ever given back for so many factors. If the evidence is
+    It is if the evidence may make up for the difference with so many factors. If the evidence is
     `rising`, the bound does not matter.
     """
     candidates, settings = search.candidates, search.settings
@@ -275,7 +275,7 @@ def _in_reach(search: Search, k: int, *, rising: bool = False) -> bool:
         run = candidates.best_by_k[k]
     if run is None or run.total < candidates.best.total - allowance:
         return False
-    return candidates.is_alive(run.state)
+    return candidates.all_nonempty(run.state)
 
 
 def evidence_rising(search: Search) -> float | None:

@@ -36,10 +36,8 @@ from cuspfa.posterior.distributions import Means, ScoreDistribution
 from cuspfa.posterior.fit_info import FitInfo, ModelErrorPath, SearchPath
 from cuspfa.posterior.provenance import Provenance
 from cuspfa.posterior.variational import VariationalPosterior
+from cuspfa.rotation.axes import EMPTY_SHARE
 from cuspfa.rotation.gpa import Rotation
-
-EMPTY_SHARE = 1e-8
-"""A factor that explains less than this share of the variance has no loadings."""
 
 
 def variational_posterior(

@@ -25,6 +25,7 @@ from cuspfa.inference.variational.steps import (
     step_uncertain_labels,
 )
 from cuspfa.model.prior import CuspPrior
+from cuspfa.posterior.fit_info import CONVERGED_STATUS
 from cuspfa.rotation.gpa import signs
 
 BOUND_ROUNDING = 1e-10
@@ -72,7 +73,7 @@ def with_sign_rule(state: VariationalState) -> VariationalState:
 class Status(Enum):
     """How a run ended; the value is the sentence that users see."""
 
-    CONVERGED = "converged: the bound grew by less than tol in the last iteration"
+    CONVERGED = CONVERGED_STATUS
     MAX_ITER = "not converged: stopped at max_iter iterations; raise max_iter, or tol"
     INTERRUPTED = "interrupted: the best state so far is kept"
     OUT_OF_TIME = "out of time: stopped at max_time, with the best of what was tried by then"

@@ -20,8 +20,8 @@ def search_given_k(search: Search, k: int) -> None:
     try:
         first = search.try_state(search.spectral_state(k))
         slow = first.n_iter > search.settings.slow_iterations
-        alive = candidates.is_alive(first.state)
-        if k and (slow or not alive or _neighbours_are_better(search, k)):
+        nonempty = candidates.all_nonempty(first.state)
+        if k and (slow or not nonempty or _neighbours_are_better(search, k)):
             _try_other_starts(search, k)
             _approach(search, k)
     finally:  # also when it is stopped: other K were steps on the way
@@ -64,21 +64,21 @@ def _approach(search: Search, k: int) -> None:
     """Take k from a search over K of its own, where all starts so far leave empty factors.
 
     Where there are many maxima, a start with all factors at once seldom finds the best, and may
-    end with factors without signal. If the search has k with all alive, these come first.
+    end with factors without signal. If the search has k nonempty factors, these come first.
     """
     candidates = search.candidates
-    if candidates.has_alive(k):
+    if candidates.has_nonempty(k):
         return
     path = search.anew(silent=False)
     found = path.candidates
     found.given_k = k
     try:
         explore(path)
-        found.prefer_alive = True
+        found.prefer_nonempty = True
         _walk_to(path, k)
     finally:
         if k in found.best_by_k:
-            candidates.prefer_alive = found.has_alive(k)
+            candidates.prefer_nonempty = found.has_nonempty(k)
             candidates.add(found.best_by_k[k])
 
 

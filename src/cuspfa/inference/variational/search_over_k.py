@@ -26,12 +26,12 @@ def search_over_k(search: Search, score_candidates: Callable[[Search], None] | N
     _measure_rise(search)
     candidates = search.candidates
     if score_candidates is not None:
-        candidates.prefer_alive = True
+        candidates.prefer_nonempty = True
         try:
             score_candidates(search)
         except (SearchStopped, KeyboardInterrupt):
             if candidates.best.state.n_factors not in candidates.evidence_by_k:
-                candidates.evidence_by_k.clear()  # of other K alone it decides nothing
+                candidates.evidence_by_k.clear()  # the best K has none to compare
             raise
     search.polish()
 

@@ -113,8 +113,8 @@ class SearchSettings:
     edge of pure noise."""
     heaviest: int = 64
     """Most factors that are scored: an evidence takes K⁴ numbers and K⁶ multiplications."""
-    dead_signal: float = 0.05
-    """A factor whose signal Σ_j μ_jh² E[1/σ²_j] is less than this is not alive."""
+    empty_signal: float = 0.05
+    """A factor whose signal Σ_j μ_jh² E[1/σ²_j] is less than this is empty."""
 
     # --- how they are scored ---
     relinearizations: int = 3

@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, NamedTuple, TypeGuard
+from typing import Any, ClassVar, Literal, NamedTuple, TypeGuard, get_args
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from cuspfa._typing import MeanTreatment
 from cuspfa._utils.arguments import must_be
 from cuspfa._utils.fit_warning import LongFit
 from cuspfa._utils.sklearn_compat import Interval, StrOptions, check_parameters
@@ -46,7 +47,8 @@ from cuspfa.inference.variational.tolerance import ToleratedError
 from cuspfa.model.prior import CuspPrior
 from cuspfa.posterior.fit_info import ModelErrorEntry, SearchEntry
 
-CRITERIA: dict[str, Callable[[Search], None] | None] = {
+SelectionCriterion = Literal["evidence", "collapsed", "bound"]
+CRITERIA: dict[SelectionCriterion, Callable[[Search], None] | None] = {
     "evidence": score_candidates,
     "collapsed": score_by_collapsed_bound,
     "bound": None,
@@ -141,7 +143,7 @@ class Variational(BaseEstimator):  # type: ignore[misc]
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "max_factors": [Interval(Integral, 0, None, closed="left"), None],
         "max_time": [Interval(Real, 0, None, closed="neither"), None],
-        "mean": [StrOptions({"flat", "plug-in"})],
+        "mean": [StrOptions(set(get_args(MeanTreatment)))],
         "callback": [callable, None],
     }
 
@@ -150,12 +152,12 @@ class Variational(BaseEstimator):  # type: ignore[misc]
         *,
         tol: float = 0.05,
         max_iter: int = 2000,
-        init: str = "spectral",
-        criterion: str = "evidence",
+        init: Literal["spectral", "random"] = "spectral",
+        criterion: SelectionCriterion = "evidence",
         n_init: int = 20,
         max_factors: int | None = None,
         max_time: float | None = None,
-        mean: str = "flat",
+        mean: MeanTreatment = "flat",
         callback: VariationalCallback | None = None,
     ) -> None:
         self.tol = tol

@@ -129,7 +129,7 @@ def step_loadings(
 
 
 def step_noise(state: VariationalState, source: DataSource, prior: CuspPrior) -> VariationalState:
-    """Step 2."""
+    """Update of the noise variances (step 2)."""
     rss = residual_squares(state, source.squares)
     return state._replace(noise=update_noise(rss, source.counts, prior))
 
@@ -157,7 +157,7 @@ def step_scores(state: VariationalState, source: DataSource, prior: CuspPrior) -
 
 
 def step_labels(state: VariationalState, source: DataSource, prior: CuspPrior) -> VariationalState:
-    """Step 4."""
+    """Update of the labels (step 4)."""
     if prior.spike is None:
         return state
     log_weights = expected_log_weights(state.sticks)
@@ -167,7 +167,7 @@ def step_labels(state: VariationalState, source: DataSource, prior: CuspPrior) -
 
 
 def step_sticks(state: VariationalState, source: DataSource, prior: CuspPrior) -> VariationalState:
-    """Step 5."""
+    """Update of the sticks (step 5)."""
     if prior.spike is None:
         return state
     process = prior.process()

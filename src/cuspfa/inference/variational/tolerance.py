@@ -17,7 +17,7 @@ from cuspfa.data.protocols import CompleteSource, DataSource
 from cuspfa.inference.kernels import covariances
 from cuspfa.model.model_error import ModelError, Sample, log_marginal_density, nearest_gaussian
 
-TOGETHER = 1 << 20
+DENSITY_BLOCK_ENTRIES = 1 << 20
 """Entries of covariance matrices whose densities are computed together: 8 MB."""
 
 
@@ -75,14 +75,10 @@ class NearestSource(CompleteSource):
 
     def log_likelihoods(self, loadings: Array, noise_variances: Array) -> Array:
         """`log_likelihood` of B draws, (B,)."""
-        size = max(TOGETHER // self.p**2, 1)
+        size = max(DENSITY_BLOCK_ENTRIES // self.p**2, 1)
         parts = [np.zeros(0)]
         for first in range(0, loadings.shape[1], size):
             some = slice(first, first + size)
             omega = covariances(loadings[:, some], noise_variances[:, some])
             parts.append(log_marginal_density(omega, self._sample, self._error))
         return np.concatenate(parts)
-
-    def gaussian_log_likelihoods(self, loadings: Array, noise_variances: Array) -> Array:
-        """Those of the nearest rows, which the updates use."""
-        return super().log_likelihoods(loadings, noise_variances)

@@ -56,12 +56,12 @@ class EmpiricalBayesSlab(Slab):
         return np.maximum(squared_norm / p, SMALLEST_VARIANCE)
 
     def log_density(self, squared_norm: Array, p: int) -> Array:
-        """φ at the plug-in variance."""
+        """φ(E_h): the log density at the plug-in variance."""
         variance = self.variance(squared_norm, p)
         return np.asarray(-0.5 * p * (LOG_2PI + np.log(variance)) - 0.5 * squared_norm / variance)
 
     def precision(self, squared_norm: Array, p: int) -> Array:
-        """1/θ_h."""
+        """The precision 1/θ_h, (K,)."""
         return 1.0 / self.variance(squared_norm, p)
 
     def px_scale(self, eigenvalues: Array, n: float, p: int) -> Array:
@@ -88,4 +88,4 @@ class EmpiricalBayesSlab(Slab):
 
     def check_spike(self, spike: float) -> None:
         """The variances depend on all columns, so that only a spike at zero is possible."""
-        raise must_be("spike", "None with a slab that learns from all factors", spike)
+        raise must_be("spike", "None with a slab whose scale depends on all factors", spike)

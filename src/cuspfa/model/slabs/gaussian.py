@@ -42,7 +42,7 @@ class GaussianSlab(Slab):
         return np.asarray(constant - 0.5 * squared_norm / self.variance)
 
     def precision(self, squared_norm: Array, p: int) -> Array:
-        """1/θ_0."""
+        """The precision 1/θ_0."""
         return np.full(len(squared_norm), 1.0 / self.variance)
 
     def px_scale(self, eigenvalues: Array, n: float, p: int) -> Array:
@@ -54,11 +54,11 @@ class GaussianSlab(Slab):
         return np.asarray(n - p + 2 * squared_norm / self.variance)
 
     def kernel_form(self) -> SlabKernel:
-        """Kind 0."""
+        """Kind 0, a given variance θ_0."""
         return SlabKernel(0, self.variance)
 
     def start_variances(self, k: int, mean_variance: float, rng: np.random.Generator) -> Array:
-        """θ_0."""
+        """The given variance θ_0 for each column."""
         return np.full(k, self.variance)
 
     def check_spike(self, spike: float) -> None:
@@ -70,9 +70,9 @@ class GaussianSlab(Slab):
         """None: the variances are given."""
 
     def active_variances(self, variances: Array) -> Array:
-        """θ_0."""
+        """The given variance θ_0 for each column."""
         return np.full_like(variances, self.variance)
 
     def automatic_spike(self, n: float, p: int) -> float:
-        """A twentieth of θ_0."""
+        """The variance of the spike: a twentieth of θ_0."""
         return self.variance / 20

@@ -21,7 +21,7 @@ PAIR_NODES = 400
 
 @dataclass(frozen=True)
 class InverseGammaSlab(Slab):
-    """λ_jh | θ_h ~ N(0, θ_h), θ_h ~ InvGa(a, b): each factor learns its own scale.
+    """λ_jh | θ_h ~ N(0, θ_h), θ_h ~ InvGa(a, b): each factor has its own scale.
 
     The slab of Legramanti, Durante & Dunson (2020), a Student t for the loadings of a column.
 
@@ -30,7 +30,7 @@ class InverseGammaSlab(Slab):
     shape, rate : float
         a and b; where a fit begins if they are pooled.
     pooled : bool, default=False
-        Learn a and b too, from all factors: when their scales are similar, a is large and they
+        Estimate a and b too, from all factors: when their scales are similar, a is large and they
         share one variance; when these differ, a is small and each factor has its own. The
         hyper-prior is weak: a ~ Gamma(2, 1/50) and log(b/a) ~ N(log 0.2, 1.5²), on the scale of
         standardised data.
@@ -79,7 +79,7 @@ class InverseGammaSlab(Slab):
         )
 
     def log_hyperprior(self) -> float:
-        """Log density of (log a, log b) where they are learned, 0 where they are given."""
+        """Log density of (log a, log b) where they are updated, 0 where they are given."""
         if not self.pooled:
             return 0.0
         return float(_log_hyperprior(np.log(self.shape), np.log(self.rate)))
@@ -103,7 +103,7 @@ class InverseGammaSlab(Slab):
         """One safeguarded Newton step for (log a, log b); iterations repeat it to the optimum."""
         if not self.pooled:
             return self
-        if len(squared_norm) == 0:  # nothing to learn from: the hyper-prior's mode
+        if len(squared_norm) == 0:  # no factor: the hyper-prior's mode
             return replace(self, shape=2 / HYPER_RATE, rate=2 / HYPER_RATE * HYPER_SCALE)
         a, b = self.shape, self.rate
         part = b / (b + squared_norm / 2)
@@ -167,7 +167,7 @@ class InverseGammaSlab(Slab):
         return np.asarray(n + 2 * self.shape - (p + 2 * self.shape) * part**2)
 
     def kernel_form(self) -> SlabKernel:
-        """Kind 1."""
+        """Kind 1, inverse gamma variances, with its shape and rate."""
         return SlabKernel(1, self.shape, self.rate, bool(self.pooled))
 
     def with_kernel_values(self, a: float, b: float) -> Self:
@@ -219,10 +219,10 @@ class InverseGammaSlab(Slab):
         if spike >= self.mode:
             raise must_be("spike", f"smaller than the mode {self.mode:g} of the slab", spike)
         if self.pooled:
-            raise must_be("spike", "None with a slab that learns from all factors", spike)
+            raise must_be("spike", "None with a slab whose scale depends on all factors", spike)
 
     def start_hyperparameters(self, size: int) -> Hyperparameters:
-        """Each chain has its a and b."""
+        """The a and b of each chain, (size,) each."""
         return np.full(size, self.shape), np.full(size, self.rate)
 
     def draw_variances(

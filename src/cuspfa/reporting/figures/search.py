@@ -46,7 +46,7 @@ def _curves(ax: Axes, entries: list[SearchEntry], chosen: int) -> None:
     numbers = np.array([entry.n_factors for entry in entries])
     bound = np.array([entry.lower_bound for entry in entries])
     evidence = np.array([entry.evidence for entry in entries])
-    done = np.array([entry.status.startswith("converged") for entry in entries])
+    done = np.array([entry.converged for entry in entries])
     ax.axvline(chosen, color=ORANGE, ls="--", lw=1.4, label=f"chosen: {chosen}")
     _curve(ax, numbers, bound, done, "o", GREY, "evidence lower bound")
     _curve(ax, numbers, evidence, np.ones_like(done), "D", BLUE, "evidence")

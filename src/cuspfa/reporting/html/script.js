@@ -101,15 +101,15 @@
       svg.append(make("path", { class: level > 0 ? "plus" : "minus", "fill-opacity": Math.abs(level) / 20, d: said.join("") }));
     }
     const write = named && cell >= 32 && row >= 16;
-    let home = -1;
+    let previous = -1;
     now.order.forEach((variable, place) => {
       const y = top + place * row;
       let best = 0;
       for (let h = 1; h < now.k; h += 1) {
         if (Math.abs(now.mean[at(variable, h)]) > Math.abs(now.mean[at(variable, best)])) best = h;
       }
-      if (place && best !== home) svg.append(make("line", { class: "edge", x1: left, x2: left + cell * now.k, y1: y, y2: y }));
-      home = best;
+      if (place && best !== previous) svg.append(make("line", { class: "edge", x1: left, x2: left + cell * now.k, y1: y, y2: y }));
+      previous = best;
       if (named) {
         const shown = cut(data.names[variable], Math.max(3, Math.floor((left - 10) / 7.4)));
         svg.append(make("text", { class: "label end", x: left - 7, y: y + row / 2 + 4 }, shown));

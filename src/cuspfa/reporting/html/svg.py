@@ -29,7 +29,7 @@ STYLE = {
     "figure.constrained_layout.w_pad": 0.02,
     "figure.constrained_layout.h_pad": 0.02,
 }
-DIGITS = re.compile(r"(\d+\.\d\d)\d+")
+FURTHER_DECIMALS = re.compile(r"(\d+\.\d\d)\d+")
 
 
 def as_svg(
@@ -117,6 +117,6 @@ def _clean(element: ElementTree.Element, key: str, used: set[str]) -> None:
                 if setting != "font-family":
                     element.set(setting, what.strip())
         elif name in ("d", "x", "y"):
-            element.set(name, DIGITS.sub(r"\1", " ".join(value.split())))
+            element.set(name, FURTHER_DECIMALS.sub(r"\1", " ".join(value.split())))
         elif name != "id":
             element.set(name, value.replace("#", f"#{key}-"))

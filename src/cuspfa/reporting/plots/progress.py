@@ -164,6 +164,7 @@ def plot_trace(posterior: Posterior, ax: Any = None, *, log: bool = True) -> Axe
         draw_chains(axes, chains)
     else:
         iterations = counted(fit_info.n_iter, "iteration")
-        axes.set_title(f"Bound: {iterations}, {fit_info.status.split(':')[0]}")
+        ending = "converged" if fit_info.converged else "not converged"
+        axes.set_title(f"Bound: {iterations}, {ending}")
         draw_bound(axes, fit_info, log=log)
     return axes

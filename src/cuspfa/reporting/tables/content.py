@@ -188,7 +188,7 @@ def apa_tables(
     check_draws(draws, len(posterior.noise_variance))
     aligned = posterior.align(draws=draws)
     loadings, rotation = aligned.reference.loadings, posterior.rotation
-    home = _homes(loadings)
+    own_factor = _own_factors(loadings)
     names, labels = posterior.column_names, posterior.column_labels
     table = aligned.table(prob)
     common = _estimates(draws.communality, ends)
@@ -201,16 +201,16 @@ def apa_tables(
                 map(Estimate._make, zip(loadings[j], table.lower[j], table.upper[j], strict=True))
             ),
             common[j],
-            None if home is None else int(home[j]),
+            None if own_factor is None else int(own_factor[j]),
         )
-        for j in (_order(loadings, home) if grouped else range(len(names)))
+        for j in (_order(loadings, own_factor) if grouped else range(len(names)))
     )
     correlation = posterior.sample_correlation
     oblique = rotation is not None and rotation.is_oblique and loadings.shape[1] > 1
     made = versions() if posterior.provenance is None else posterior.provenance.versions
     return ApaTables(
         items=_plain(items),
-        factors=_factors(posterior, aligned, home, ends),
+        factors=_factors(posterior, aligned, own_factor, ends),
         explained=_estimates(draws.communality.mean(axis=1, keepdims=True), ends)[0],
         correlations=_correlations(aligned, ends) if oblique else None,
         fit=None
@@ -232,16 +232,16 @@ def apa_tables(
     )
 
 
-def _homes(loadings: Array) -> Indices | None:
+def _own_factors(loadings: Array) -> Indices | None:
     """The factor of the largest absolute loading of each variable."""
     return np.argmax(np.abs(loadings), axis=1) if loadings.shape[1] else None
 
 
-def _order(loadings: Array, home: Indices | None) -> Indices:
+def _order(loadings: Array, own_factor: Indices | None) -> Indices:
     """By factor, and within a factor by the size of the loading on it, the largest first."""
-    if home is None:
+    if own_factor is None:
         return np.arange(len(loadings))
-    return np.lexsort((-np.abs(loadings[np.arange(len(home)), home]), home))
+    return np.lexsort((-np.abs(loadings[np.arange(len(own_factor)), own_factor]), own_factor))
 
 
 def _estimates(drawn: Array, ends: Any) -> list[Estimate]:
@@ -259,9 +259,9 @@ def _plain(items: tuple[ItemRow, ...]) -> tuple[ItemRow, ...]:
 
 
 def _factors(
-    posterior: Posterior, aligned: AlignedDraws, home: Indices | None, ends: Any
+    posterior: Posterior, aligned: AlignedDraws, own_factor: Indices | None, ends: Any
 ) -> tuple[FactorRow, ...]:
-    if home is None:
+    if own_factor is None:
         return ()
     solution, draws = aligned.reference, aligned.draws
     loadings, names = solution.loadings, posterior.column_names
@@ -270,7 +270,7 @@ def _factors(
     shares = _estimates(posterior.share_draws(draws), ends)
     found = []
     for h, name in enumerate(posterior.factor_names):
-        members = np.flatnonzero(home == h)
+        members = np.flatnonzero(own_factor == h)
         keys = np.where(loadings[members, h] < 0, -1.0, 1.0)
         alpha = omega = None
         if len(members) > 1:

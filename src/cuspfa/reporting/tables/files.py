@@ -14,7 +14,7 @@ from cuspfa.reporting.tables.text_formats import as_html, as_latex, as_markdown
 
 TEXTS = {".md": as_markdown, ".tex": as_latex, ".html": as_html, ".htm": as_html}
 DOCUMENTS = {".docx": write_docx, ".xlsx": write_xlsx}
-_PACKAGES = {
+_WRITING_PACKAGES = {
     ".docx": ("docx", "Writing a Word document"),
     ".xlsx": ("xlsxwriter", "Writing workbooks"),
 }
@@ -28,8 +28,8 @@ def check_table_file(path: str | os.PathLike[str], option: str = "path") -> Path
         raise InputError(
             f"{option} must end in .docx, .tex, .md, .html or .xlsx. Got {str(target)!r} instead."
         )
-    if suffix in _PACKAGES:
-        package, what = _PACKAGES[suffix]
+    if suffix in _WRITING_PACKAGES:
+        package, what = _WRITING_PACKAGES[suffix]
         needed(package, what, "office")
     check_writable(option, target)
     return target

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from cuspfa._utils.wording import counted, minus
+from cuspfa._utils.wording import capitalized, counted, minus
 from cuspfa.reporting.tables.content import ApaTables, Estimate, FactorRow
 
 HEADS_LENGTH, HEADS_LENGTH_WORDED = 36, 24
@@ -37,7 +37,7 @@ class Cell(NamedTuple):
     italic: bool = False
 
 
-class Row(NamedTuple):
+class TableRow(NamedTuple):
     """Cells from left to right. A heading has one, which spans the table."""
 
     cells: tuple[Cell, ...]
@@ -55,7 +55,7 @@ class TableLayout:
     heads: tuple[Cell, ...]
     n_texts: int
     """Columns of text, at the left."""
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
     notes: tuple[str, ...]
 
 
@@ -106,16 +106,16 @@ def _loadings(tables: ApaTables) -> TableLayout:
     named = _names_fit(tables)
     heads += [Cell(factor.name if named else str(h)) for h, factor in _numbered(tables)]
     heads.append(Cell("h²", italic=True))
-    rows: list[Row] = []
+    rows: list[TableRow] = []
     before = None
     for row in tables.items:
         if tables.sort and row.factor is not None and row.factor != before:
             before = row.factor
-            rows.append(Row((Cell(_group(tables, before)),), heading=True))
+            rows.append(TableRow((Cell(_group(tables, before)),), heading=True))
         cells = [Cell(row.name), *([Cell(row.wording)] if worded else [])]
         cells += [_loading(tables, one, h == row.factor) for h, one in enumerate(row.loadings)]
         cells.append(_estimate(row.communality, show=tables.intervals))
-        rows.append(Row(tuple(cells)))
+        rows.append(TableRow(tuple(cells)))
     title = f"Factor Loadings and Communalities of {len(tables.items)} Items"
     if not k:
         title = f"Communalities of {len(tables.items)} Items"
@@ -224,7 +224,7 @@ def _factors(tables: ApaTables) -> TableLayout | None:
             _estimate(one.alpha),
             _estimate(one.omega),
         )
-        rows.append(Row(cells))
+        rows.append(TableRow(cells))
     return TableLayout(
         "factors",
         2,
@@ -265,7 +265,7 @@ def _correlations(tables: ApaTables) -> TableLayout | None:
         name = tables.factors[h].name
         cells = [Cell(f"{h + 1} {name}" if tables.named else name)]
         cells += [_estimate(one) if g < h else Cell() for g, one in enumerate(row[:-1])]
-        rows.append(Row(tuple(cells)))
+        rows.append(TableRow(tuple(cells)))
     notes = (f"{_interval_words(tables)} are in brackets.", *_approximate(tables, needed=True))
     return TableLayout(
         "correlations", 3, "Correlations of the Factors", tuple(heads), 1, tuple(rows), notes
@@ -291,7 +291,7 @@ def _fit(tables: ApaTables) -> TableLayout | None:
         "ω total": Cell(number=Number(fit.omega)),
     }
     rows = tuple(
-        Row((Cell(name, italic=name in ("χ²", "df", "p")), cell))
+        TableRow((Cell(name, italic=name in ("χ²", "df", "p")), cell))
         for name, cell in found.items()
         if cell.number is None or not math.isnan(cell.number.value)
     )
@@ -309,8 +309,7 @@ def _fit(tables: ApaTables) -> TableLayout | None:
         )
     if tables.has_missing and not math.isnan(fit.rmsea):
         notes.append("χ² and RMSEA take the missing values into account.")
-    n = counted(len(tables.factors), "factor")
-    title = f"Fit of the Model With {n[:1].upper()}{n[1:].replace('factor', 'Factor')}"
+    title = f"Fit of the Model With {capitalized(counted(len(tables.factors), 'Factor'))}"
     return TableLayout("fit", 4, title, (Cell("Measure"), Cell("Value")), 1, rows, tuple(notes))
 
 

@@ -10,7 +10,7 @@ from cuspfa._utils.optional import needed
 from cuspfa.data.tables.cells import clean
 from cuspfa.errors import InputError
 from cuspfa.reporting.tables.content import ApaTables
-from cuspfa.reporting.tables.layout import Cell, Number, Row, TableLayout, cell_text, layouts
+from cuspfa.reporting.tables.layout import Cell, Number, TableLayout, TableRow, cell_text, layouts
 
 # --- Word ---
 
@@ -20,9 +20,9 @@ PAGE_POINTS, LONG_SIDE_POINTS = 468.0, 648.0
 """Widths between the margins of a page, upright and in landscape."""
 LETTER_WIDTH, PADDING_POINTS = 0.47, 8.0
 """Typical width of a letter as a multiple of its size, and room beside the text of a cell."""
-NARROWEST_WORDING = 150.0
+WORDING_POINTS = 150.0
 """Width in points of the column of wording, at least."""
-TOGETHER = 20
+ONE_PAGE_ROWS = 20
 """Rows of a table that stays on one page."""
 MOST_WORD_ROWS = 2000
 """Rows of a table in a document."""
@@ -52,7 +52,7 @@ def _natural_widths(table: TableLayout) -> list[float]:
     for j, head in enumerate(table.heads):
         texts = [cell_text(row.cells[j]) for row in table.rows if not row.heading]
         if j == 1 and table.n_texts == 2:
-            found.append(NARROWEST_WORDING)
+            found.append(WORDING_POINTS)
             continue
         longest = max(map(len, [*cell_text(head).split(), *texts, "  "]))
         found.append(LETTER_WIDTH * FONT_POINTS * longest + PADDING_POINTS)
@@ -112,7 +112,7 @@ def _add_table(docx: Any, document: Any, table: TableLayout, room: float) -> Non
         fill(cells[j], head, right=j >= table.n_texts, keep=True)
     for i, row in enumerate(table.rows, 1):
         # A heading stays on the page of the row below it, and the last rows on that of the note.
-        keep = row.heading or len(table.rows) <= TOGETHER or i >= len(table.rows) - 1
+        keep = row.heading or len(table.rows) <= ONE_PAGE_ROWS or i >= len(table.rows) - 1
         line = cells[i * width : (i + 1) * width]
         if row.heading:
             line[0].merge(line[-1])
@@ -240,7 +240,7 @@ def _write_row(
     book: Any,
     sheet: Any,
     i: int,
-    row: Row,
+    row: TableRow,
     places: list[int],
     end: int,
     widths: list[int],

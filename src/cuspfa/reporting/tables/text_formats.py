@@ -7,7 +7,7 @@ from html import escape
 
 from cuspfa.data.tables.cells import clean
 from cuspfa.reporting.tables.content import ApaTables
-from cuspfa.reporting.tables.layout import Cell, Row, TableLayout, cell_text, layouts
+from cuspfa.reporting.tables.layout import Cell, TableLayout, TableRow, cell_text, layouts
 
 # --- Markdown ---
 
@@ -176,7 +176,7 @@ def _latex_head(cell: Cell, is_text: bool) -> str:
     return rf"\shortstack[r]{{{parts}}}"
 
 
-def _latex_row(row: Row, width: int) -> str:
+def _latex_row(row: TableRow, width: int) -> str:
     if row.heading:
         return rf"\multicolumn{{{width}}}{{l}}{{\textit{{{_latex_cell(row.cells[0])}}}}} \\"
     return " & ".join(map(_latex_cell, row.cells)) + r" \\"
@@ -236,7 +236,7 @@ def _html_table(table: TableLayout) -> str:
     return "\n".join(lines)
 
 
-def _html_row(table: TableLayout, row: Row) -> str:
+def _html_row(table: TableLayout, row: TableRow) -> str:
     if row.heading:
         text = _html_cell(row.cells[0])
         return (

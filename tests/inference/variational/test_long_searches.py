@@ -1,4 +1,4 @@
-"""Searches that would climb for long: they take long steps, end, and say so."""
+"""Searches whose bound rises for long: they take long steps, end, and say so."""
 
 import itertools
 import math
@@ -27,7 +27,7 @@ from cuspfa.inference.variational.search_over_k import search_over_k
 from cuspfa.inference.variational.search_settings import SearchSettings
 from cuspfa.inference.variational.walk import walk_down
 from cuspfa.model.prior import CuspPrior
-from support import with_missing
+from support import random_walks, with_missing
 
 X = datasets.simulate(150, 8, 2, random_state=3).X
 OUT_OF_TIME = "out of time: stopped at max_time, with the best of what was tried by then"
@@ -36,10 +36,6 @@ OUT_OF_TIME = "out of time: stopped at max_time, with the best of what was tried
 def set_search(monkeypatch, **values):
     """Change tuning values of the searches that a fit makes."""
     monkeypatch.setattr(method_module, "DEFAULT_SEARCH", SearchSettings(**values))
-
-
-def walks(n, p):
-    return np.cumsum(np.random.default_rng(0).standard_normal((n, p)), axis=0)
 
 
 @pytest.fixture
@@ -190,7 +186,7 @@ def test_time_that_is_over_in_a_search_of_a_surrogate(monkeypatch):
 def test_a_given_number_of_seconds_is_about_what_it_takes():
     began = time.monotonic()
     with pytest.warns(ConvergenceWarning, match="Out of time"):
-        CuspFactorAnalysis(method=Variational(max_time=0.5)).fit(walks(1000, 300))
+        CuspFactorAnalysis(method=Variational(max_time=0.5)).fit(random_walks(1000, 300))
     assert 0.5 < time.monotonic() - began < 10  # the whole search takes many seconds
 
 
@@ -273,7 +269,7 @@ def test_many_factors_are_chosen_by_the_bound(monkeypatch):
 
 
 def test_long_steps_come_to_where_single_ones_do(monkeypatch):
-    rows = walks(1000, 100)
+    rows = random_walks(1000, 100)
     method = Variational(criterion="bound")
     set_search(monkeypatch, large=20)
     long = CuspFactorAnalysis(method=method).fit(rows)
@@ -343,7 +339,7 @@ def test_the_rise_of_the_bound_is_measured_over_the_last_tenth():
 def test_a_callback_is_told_of_the_rise():
     heard: list[VariationalProgress] = []
     method = Variational(callback=heard.append, max_factors=60, criterion="bound")
-    CuspFactorAnalysis(method=method).fit(walks(1000, 100))
+    CuspFactorAnalysis(method=method).fit(random_walks(1000, 100))
     assert {at.max_factors for at in heard} == {60}
     seconds = [at.seconds for at in heard]
     assert seconds == sorted(seconds)
