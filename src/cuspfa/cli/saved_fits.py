@@ -7,11 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cuspfa.cli.options import ShowOptions
+from cuspfa.data.tables.reader import is_saved_fit
 from cuspfa.data.tables.source_bytes import no_such_file
 from cuspfa.errors import InputError
 
 if TYPE_CHECKING:
     from cuspfa.posterior.base import Posterior
+
+FIRST_BYTES = 64
+"""Bytes that tell what a file is."""
 
 
 def load_fit(path: Path) -> Posterior:
@@ -26,6 +30,14 @@ def load_fit(path: Path) -> Posterior:
         raise no_such_file(path) from None
     except PermissionError:
         raise InputError(f"no permission to read {str(path)!r}.") from None
+
+
+def holds_fit(path: Path) -> bool:
+    """Is a file a saved fit?"""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return is_saved_fit(file.read(FIRST_BYTES))
 
 
 def given_names(show: ShowOptions) -> list[str] | None:

@@ -12,18 +12,22 @@ from typing import Any
 from cuspfa import __version__
 from cuspfa._utils.arguments import whole
 from cuspfa._utils.fit_warning import (
-    ColumnsDropped,
-    EmptyRows,
     FitWarning,
     PossibleMissingCode,
-    ReadingNote,
 )
 from cuspfa._utils.fit_warning_text import terminal_text
-from cuspfa._utils.spelling import EngineSettings, as_option
+from cuspfa._utils.spelling import EngineSettings
 from cuspfa._utils.warn import silent
 from cuspfa.cli.commands.report import check_report
 from cuspfa.cli.console import Terminal
-from cuspfa.cli.data_input import check_data, check_model, estimator_of, read_data
+from cuspfa.cli.data_input import (
+    TOLD_BY_READING,
+    check_data,
+    check_model,
+    estimator_of,
+    read_data,
+    table_as_json,
+)
 from cuspfa.cli.loadings import check_loadings, write_loadings
 from cuspfa.cli.options import FitOptions, ShowOptions
 from cuspfa.cli.outputs import check_file, print_json
@@ -92,11 +96,7 @@ def run_fit(options: FitOptions) -> None:
     assert posterior.provenance is not None
     engine = posterior.provenance.settings.engine
     # Empty rows, dropped columns and notes of the reader have been printed already.
-    told = [
-        one
-        for one in posterior.provenance.warnings
-        if not isinstance(one, (EmptyRows, ReadingNote, ColumnsDropped))
-    ]
+    told = [one for one in posterior.provenance.warnings if not isinstance(one, TOLD_BY_READING)]
     others = list(dict.fromkeys([*not_shown, *(str(one.message) for one in caught)]))
     if options.output is not None:
         posterior.save(options.output, statistics=not options.no_statistics)
@@ -218,31 +218,7 @@ def _circumstances(
 ) -> dict[str, Any]:
     """Data, settings and search, for the JSON."""
     return {
-        "read": {
-            "source": table.source,
-            "kind": table.kind,
-            "n_rows": table.n_rows_read,
-            "n_columns": table.n_columns_read,
-            "n_missing": table.n_missing_read,
-            "notes": [note.told(as_option) for note in table.notes],
-            "sheet": table.sheet,
-            "labels": {one.name: one.label for one in table.labels if one.label},
-            "value_labels": {
-                one.name: {f"{value:g}": label for value, label in one.values}
-                for one in table.labels
-                if one.values
-            },
-        },
-        "left_out": {
-            "columns": [{"name": one.name, "reason": one.told(as_option)} for one in table.dropped],
-            "excluded": table.excluded,
-            "rows": table.n_empty,
-        },
-        "missing": {
-            "n": sum(table.n_missing.values()),
-            "n_rows": table.n_incomplete,
-            "by_column": table.n_missing,
-        },
+        **table_as_json(table),
         "settings": {
             "method": options.method,
             "standardize": options.standardize,
