@@ -17,7 +17,6 @@ from cuspfa.cli.data_input import (
     check_factors,
     check_model,
     choose_columns,
-    example_file,
     fitted_model,
     needs_memory,
     refuse_options,
@@ -33,6 +32,7 @@ from cuspfa.cli.terminal import Page, show_warnings
 from cuspfa.data.column_choice import ColumnChoice
 from cuspfa.data.screening.columns import FEWEST_ROWS
 from cuspfa.data.tables.cells import clean, is_missing, missing_codes, parse_number
+from cuspfa.data.tables.column_names import find_column
 from cuspfa.data.tables.read_table import Table, reads_by_blocks, screened
 from cuspfa.data.tables.reader import FileTable, read_file
 from cuspfa.errors import DataError, InputError
@@ -193,19 +193,19 @@ def _large_groups(
 
 def _file_with_groups(options: CongruenceOptions) -> FileTable:
     """The whole table. The cells of the column with the groups are its `ids`."""
-    if options.id_column is not None and options.id_column == options.by:
+    by = str(options.by)
+    if options.id_column == by:
         raise InputError("--id and --by must be two columns.")
     if options.data is None:
-        return example_file(options.by)
+        raise InputError("--by: --example has no column with groups. Give a file.")
     how = options.read.reading()
     if reads_by_blocks(options.data, None, how):
         raise needs_memory(options.data, "congruence")
-    try:
-        return read_file(options.data, id_column=options.by, how=how)
-    except InputError as error:
-        if str(error).startswith("--id: "):  # the reader knows the column by that option
-            raise InputError(f"--by: {str(error).removeprefix('--id: ')}") from None
-        raise
+
+    def check(names: list[str]) -> None:
+        find_column("--by", by, names)
+
+    return read_file(options.data, id_column=by, how=how, check=check, id_needed=False)
 
 
 def _divided(file: FileTable, options: CongruenceOptions) -> tuple[Table, dict[str, Array], int]:
