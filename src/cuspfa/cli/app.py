@@ -13,6 +13,7 @@ import io
 import logging
 import os
 import sys
+import time
 import traceback
 from dataclasses import replace
 from errno import ENOSPC
@@ -51,7 +52,7 @@ app = App(
 
 
 Picture = Literal[
-    "search", "model_error", "loadings", "forest", "correlation", "communality", "trace"
+    "search", "model_error", "scree", "loadings", "forest", "correlation", "communality", "trace"
 ]
 NewRowsFile = Annotated[
     Path,
@@ -101,9 +102,10 @@ def fit(
 
     Example: cuspfa fit answers.csv --exclude age,sex -o answers.cusp
     """
+    began = time.perf_counter()  # loading the modules is part of the time that a person waits
     from cuspfa.cli.commands.fit import run_fit
 
-    run_fit(_with_data(options, data))
+    run_fit(_with_data(options, data), began)
 
 
 @app.command
@@ -333,15 +335,22 @@ def plot(
     /,
     *,
     output: Annotated[Path, output_option("File to write: .png, .svg or .pdf.")],
+    factor: Annotated[
+        str | None,
+        Parameter(
+            help="Factors of the figure forest, by number or name, with commas, or all. Default: "
+            "the first."
+        ),
+    ] = None,
     show: HowToShow = NO_SHOW_OPTIONS,
 ) -> None:
     """Draw one picture of a saved fit.
 
-    Example: cuspfa plot answers.cusp loadings -o loadings.png
+    Example: cuspfa plot answers.cusp forest --factor 2 -o factor2.png
     """
     from cuspfa.cli.commands.plot import draw
 
-    draw(fit, kind, output, show)
+    draw(fit, kind, output, factor=factor, show=show)
 
 
 @app.command

@@ -42,7 +42,7 @@ def holds_fit(path: Path) -> bool:
 
 def given_names(show: ShowOptions) -> list[str] | None:
     """The names of --names; a name with a comma is in double quotes."""
-    return None if show.names is None else _words("--names", show.names)
+    return None if show.names is None else comma_words("--names", show.names)
 
 
 def shown_as(posterior: Posterior, show: ShowOptions) -> Posterior:
@@ -54,7 +54,7 @@ def shown_as(posterior: Posterior, show: ShowOptions) -> Posterior:
         except InputError as error:
             raise InputError(f"--names: {error}") from None
     if show.reverse:
-        factors = [word for text in show.reverse for word in _words("--reverse", text)]
+        factors = [word for text in show.reverse for word in comma_words("--reverse", text)]
         try:
             posterior = posterior.with_reversed_factors(factors)
         except InputError as error:
@@ -64,7 +64,8 @@ def shown_as(posterior: Posterior, show: ShowOptions) -> Posterior:
     return posterior
 
 
-def _words(option: str, text: str) -> list[str]:
+def comma_words(option: str, text: str) -> list[str]:
+    """Words with commas between them; a word with a comma is in double quotes."""
     try:
         row = next(csv.reader([text], skipinitialspace=True, strict=True), [])
     except csv.Error:

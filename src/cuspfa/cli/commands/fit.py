@@ -29,6 +29,7 @@ from cuspfa.cli.data_input import (
     table_as_json,
 )
 from cuspfa.cli.loadings import check_loadings, write_loadings
+from cuspfa.cli.next_command import command_after
 from cuspfa.cli.options import FitOptions, ShowOptions
 from cuspfa.cli.outputs import check_file, print_json
 from cuspfa.cli.progress import progress
@@ -57,9 +58,11 @@ from cuspfa.posterior.provenance import Origin
 from cuspfa.reporting.summary import as_dict, summarise, summary_draws
 
 
-def run_fit(options: FitOptions) -> None:
-    """Read the table, fit the model, write the files and print the result."""
-    began = time.perf_counter()
+def run_fit(options: FitOptions, began: float) -> None:
+    """Read the table, fit the model, write the files and print the result.
+
+    `began` is when the command was given, on the clock of `time.perf_counter`.
+    """
     _check(options)
     _check_outputs(options)
     # With --json and --quiet, notes and warnings go to standard error.
@@ -110,6 +113,8 @@ def run_fit(options: FitOptions) -> None:
         found |= _circumstances(options, table, model)
         found["warnings"] = [_warning_as_json(one, engine) for one in told]
         found["warnings"] += [{"code": "other", "message": one} for one in others]
+        step = found["next_step"] or command_after(options)._asdict()
+        found["next_command"] = step["command"]
         found["seconds"] = {"fit": seconds, "total": time.perf_counter() - began}
         print_json(found)
     elif options.quiet:
@@ -131,6 +136,11 @@ def run_fit(options: FitOptions) -> None:
         for written in (options.output, options.loadings, options.report):
             if written is not None:
                 page.console.say_written(written)
+        # If the summary has a next step, that is the command to run.
+        if not isinstance(found, dict) and found.next_step is None:
+            after = command_after(options)
+            page.line(after.purpose)
+            page.command(after.command)
 
 
 def _check(options: FitOptions) -> None:
