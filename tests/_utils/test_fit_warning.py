@@ -381,7 +381,9 @@ def test_the_recipe_has_public_names_alone(data: DataProvenance | None, line: st
 
 
 def test_data_in_words() -> None:
-    assert data_text(DATA) == "Read answers.csv (CSV): 100 rows, 5 columns, 7 missing values."
+    assert data_text(DATA) == (
+        "The data are answers.csv (CSV): 100 rows, 5 columns, 7 missing values."
+    )
     blocks = replace(DATA, by_blocks=True)
     assert data_text(blocks).endswith("7 missing values in those analysed.")
     assert data_text(replace(blocks, n_missing=None)).endswith("100 rows, 5 columns.")

@@ -406,7 +406,7 @@ def test_no_statistics_needs_a_file(cuspfa):
         ("scores", "FIT is missing. See cuspfa scores --help."),
         ("plot a search", "-o is missing."),
         ("scors a", "there is no command 'scors'. Did you mean scores?"),
-        ("zzz", "there is no command 'zzz'. There are fit, scores,"),
+        ("zzz", "there is no command 'zzz'. There are fit, select-n-factors,"),
         ("fit a.csv --seed 1 --seed 2", "--seed is given twice."),
     ],
 )

@@ -27,6 +27,8 @@ from cuspfa.cli import app as program
 from cuspfa.cli import progress as progress_module
 from cuspfa.cli import terminal
 from cuspfa.cli.app import run_program
+from cuspfa.cli.next_command import command_after
+from cuspfa.cli.options import FitOptions
 from cuspfa.errors import CuspWarning
 from cuspfa.inference._kernels import SWITCH
 from cuspfa.inference.variational.progress import VariationalProgress
@@ -36,6 +38,7 @@ from support import answers, run_python, with_missing, write_csv
 ROOT = Path(__file__).parents[2]
 PROGRAM = "from cuspfa.cli import main; main()"
 pytestmark = pytest.mark.usefixtures("plain_terminal")
+COMMANDS = [name for name in program.app if not name.startswith("-")]
 ODD_NAMES = ["Größe, cm", 'say "hi"', "名前の長い列", "d", "e", "f", "g", "h"]
 
 
@@ -73,7 +76,9 @@ def small_fit(tmp_path_factory):
 
 
 def fits_80_columns(text):
-    assert all(cell_len(line) <= 80 for line in text.splitlines()), text
+    """All lines but commands, which are printed whole, to be copied."""
+    lines = [line for line in text.splitlines() if not line.startswith("  cuspfa ")]
+    assert all(cell_len(line) <= 80 for line in lines), text
 
 
 def without_time(text):
@@ -119,8 +124,10 @@ def test_the_page_on_the_program_shows_what_it_prints(bfi):
 
 def test_the_page_on_the_program_knows_every_command():
     page = (ROOT / "docs" / "program.md").read_text(encoding="utf-8")
-    for command in ("fit", "scores", "info", "plot", "reproduce", "completion"):
+    for command in COMMANDS:
         assert f"$ cuspfa {command}" in page
+        assert f"(#{command})" in page
+        assert f"\n## {command}\n" in page
     for code in re.findall(r"^(\d+) ", program.__doc__, re.MULTILINE):
         assert re.search(rf"^\| {code} \|", page, re.MULTILINE)
 
@@ -265,7 +272,7 @@ def test_many_factors_and_long_names_fit_80_columns(cuspfa, k):
     fits_80_columns(out)
     header = out[out.index("Loadings") :].splitlines()[1]
     assert len(re.findall(r" \d+(?= )", header.partition("h²")[0])) == (7 if k == 7 else 6)
-    assert ("The 6 strongest of 8 factors" in out) == (k == 8)
+    assert ("Factors 7 to 8 have no column" in out) == (k == 8)
 
 
 def test_variables_of_every_factor_are_shown():
@@ -275,6 +282,121 @@ def test_variables_of_every_factor_are_shown():
     order = terminal.sort_variables(loadings, most=20)
     assert not order.all
     assert order.rows.tolist() == [*range(10), *range(90, 100)]
+
+
+def test_variables_stand_under_their_factor_among_all(cuspfa):
+    """Blocks of three variables, each block a factor: those of factors 7 to 9 have no column."""
+    rng = np.random.default_rng(3)
+    scores = rng.normal(size=(400, 9))
+    rows = np.repeat(scores, 3, axis=1) * 0.9 + 0.45 * rng.normal(size=(400, 27))
+    names = [f"{letter}{j}" for letter in "abcdefghi" for j in (1, 2, 3)]
+    path = write_csv("blocks.csv", names, rows.round(3).tolist())
+    words = ("fit", path, "--factors", 9, "--rotation", "varimax")
+    code, out, _ = cuspfa(*words)
+    assert code == 0
+    fits_80_columns(out)
+    table = out[out.index("Loadings") :].splitlines()
+    listed = [line.split()[0] for line in table[2:29]]
+    loadings = np.array(json.loads(cuspfa(*words, "--json")[1])["loadings"])
+    home = dict(zip(names, np.argmax(np.abs(loadings), axis=1).tolist(), strict=True))
+    assert sorted(home.values()) == sorted([*range(9)] * 3)
+    assert [home[name] for name in listed] == sorted(home.values())
+    below = out[out.index("Factors 7 to 9 have no column; --json has all their loadings.") :]
+    for number, line in zip((7, 8, 9), below.splitlines()[1:], strict=False):
+        assert re.match(rf"  {number}: ", line)
+        assert set(re.findall(r"[a-i]\d", line)) == {
+            name for name in names if home[name] == number - 1
+        }
+        for name, value in re.findall(r"([a-i]\d) ([+-]\d\.\d\d)", line):
+            row = loadings[names.index(name)]
+            assert float(value) == pytest.approx(row[number - 1], abs=0.0051)
+
+
+def test_factors_that_matter_nowhere_are_said_to():
+    loadings = np.full((4, 9), 0.1)
+    loadings[:, 0] = 0.8
+    order = terminal.sort_variables(loadings)
+    (line,) = terminal._not_shown(loadings, 6, order, list("abcd"))
+    assert line == (
+        "Factors 7 to 9 have no column: all their loadings are below 0.3; --json has them."
+    )
+    loadings[2, 7] = -0.31
+    head, one, others = terminal._not_shown(loadings, 6, order, list("abcd"))
+    assert head.startswith("Factors 7 to 9 have no column;")
+    assert one == "  8: c -0.31"
+    assert others == "  7, 9: all loadings are below 0.3"
+
+
+def test_signs_have_the_colours_of_the_figures():
+    """Blue is positive, orange negative: the channel that is largest says which."""
+    for value, channel in ((0.5, 2), (-0.5, 0)):
+        style = terminal._loading_style(value)
+        parts = [int(style[i : i + 2], 16) for i in (1, 3, 5)]
+        assert int(np.argmax(parts)) == channel
+    assert terminal._loading_style(-0.29) == "dim"
+
+
+def last_command(out):
+    (command,) = (line for line in out.splitlines() if line.startswith("  cuspfa "))
+    return shlex.split(command)[1:]
+
+
+def test_after_each_fit_there_is_one_next_command(cuspfa, plain_csv):
+    """Followed from the first fit to the tables: each command is complete and runs."""
+    words = ["fit", "answers.csv", "--factors", "2", "--rotation", "Oblimin"]
+    code, out, _ = cuspfa(*words)
+    assert code == 0
+    words = [*words[:-1], "oblimin"]
+    assert last_command(out) == [*words, "-o", "answers.cusp"]
+    code, out, _ = cuspfa(*last_command(out))
+    assert code == 0
+    assert last_command(out) == ["report", "answers.cusp", "-o", "answers.html"]
+    assert cuspfa(*last_command(out))[0] == 0
+    assert Path("answers.html").exists()
+    words += ["-o", "answers.cusp", "--report", "answers.html"]
+    code, out, _ = cuspfa(*words)
+    assert last_command(out) == ["table", "answers.cusp", "-o", "answers-tables.docx"]
+    assert cuspfa(*last_command(out))[0] == 0
+    found = json.loads(cuspfa(*words, "--json")[1])
+    assert found["next_command"] == "cuspfa table answers.cusp -o answers-tables2.docx"
+    code, out, _ = cuspfa("fit", "answers.csv", "--factors", "2")
+    assert last_command(out)[-1] == "answers2.cusp"  # nothing is written over
+
+
+def test_the_next_command_without_word_documents(cuspfa, plain_csv, monkeypatch):
+    monkeypatch.setattr("cuspfa.cli.next_command.find_spec", lambda name: None)
+    options = FitOptions(data="a b.csv", output=Path("x/my fit.cusp"), report=Path("r.html"))
+    assert command_after(options).command == "cuspfa table 'x/my fit.cusp' -o 'my fit-tables.html'"
+    assert command_after(FitOptions(data="-")).command == "cuspfa fit - -o fit.cusp"
+    assert command_after(FitOptions(example="bfi")).command == (
+        "cuspfa fit --example bfi -o bfi.cusp"
+    )
+
+
+def test_the_time_is_that_of_a_clock_from_the_command_on(cuspfa, plain_csv, monkeypatch):
+    """One that runs an hour from each look at it to the next: the first look is that of the app."""
+    looks = iter(range(0, 10**9, 3600))
+    monkeypatch.setattr(time, "perf_counter", lambda: float(next(looks)))
+    code, out, _ = cuspfa("fit", plain_csv, "--factors", 1)
+    assert code == 0
+    seconds = re.search(r"^Time: ([\d.]+) s for the fit, ([\d.]+) s in all\.$", out, re.MULTILINE)
+    fit, total = map(float, seconds.groups())
+    assert fit == 3600
+    assert total >= 3 * 3600
+
+
+def test_capital_letters_of_words_do_not_matter(cuspfa, plain_csv):
+    words = ("fit", plain_csv, "--factors", 2, "--json", "--method")
+    one = json.loads(cuspfa(*words, "Variational", "--rotation", "OBLIMIN")[1])
+    other = json.loads(cuspfa(*words, "variational", "--rotation", "oblimin")[1])
+    assert one["loadings"] == other["loadings"]
+    assert cuspfa("fit", plain_csv, "--model-error", "Auto", "--quiet")[0] == 0
+
+
+def test_a_forgotten_command_is_suggested(cuspfa, plain_csv):
+    code, _, err = cuspfa("answers.csv", "--factors", 2)
+    assert code == 2
+    assert err == "cuspfa: to fit a model to a table: cuspfa fit answers.csv --factors 2\n"
 
 
 def test_warnings_of_the_library_are_lines(cuspfa, tmp_path):
@@ -813,6 +935,43 @@ def test_a_plot_that_fails_leaves_nothing(cuspfa, small_fit, monkeypatch):
     assert list(Path().iterdir()) == []
 
 
+def svg_texts(path):
+    """Words of a figure: matplotlib writes each as a comment before its outlines."""
+    return re.findall(r"<!-- (.*?) -->", Path(path).read_text(encoding="utf-8"))
+
+
+def test_plot_of_one_factor_by_number_or_name(cuspfa, small_fit):
+    def drawn(*words):
+        code, _, err = cuspfa("plot", small_fit, "forest", "-o", "f.svg", *words)
+        assert (code, err) == (0, "")
+        return [text for text in svg_texts("f.svg") if "of the variance" in text]
+
+    assert drawn()[0].startswith("Factor 1,")
+    assert drawn("--factor", 2)[0].startswith("Factor 2,")
+    assert drawn("--factor", "worry", "--names", "Calm,Worry")[0].startswith("Worry,")
+    assert drawn("--factor", "All") == []  # two titles of two lines
+    titles = " ".join(svg_texts("f.svg"))
+    assert "Factor 1" in titles
+    assert "Factor 2" in titles
+    for words, message in [
+        (["forest", "--factor", "3"], "--factor: a factor must be a number from 1 to 2. Got 3"),
+        (["forest", "--factor", "warm"], "--factor: a factor must be a number from 1 to 2"),
+        (["forest", "--factor", ""], "--factor must be words with commas between them"),
+        (["loadings", "--factor", "1"], "--factor is for forest. Leave it out for loadings."),
+    ]:
+        code, _, err = cuspfa("plot", small_fit, *words, "-o", "x.png")
+        assert code == 2
+        assert message in err
+        assert not Path("x.png").exists()
+
+
+def test_plot_of_eigenvalues(cuspfa, small_fit):
+    code, out, _ = cuspfa("plot", small_fit, "scree", "-o", "scree.svg")
+    assert (code, out) == (0, "Written to scree.svg\n")
+    number = load(small_fit).summary().parallel
+    assert f"Parallel analysis: {number} factors" in svg_texts("scree.svg")
+
+
 def test_the_kinds_of_plot_are_those_of_the_library(cuspfa, small_fit):
     from cuspfa.reporting.plots import PLOTS
 
@@ -832,7 +991,13 @@ def test_the_kinds_of_plot_are_those_of_the_library(cuspfa, small_fit):
 # --- help, completion ---
 
 
-@pytest.mark.parametrize("command", ["fit", "scores", "info", "plot", "reproduce", "completion"])
+def test_all_commands_are_there():
+    first = ["fit", "select-n-factors", "check", "congruence", "prior-sensitivity", "scores"]
+    others = ["impute", "info", "describe", "report", "table", "plot", "completion", "reproduce"]
+    assert first + others == COMMANDS
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_an_example(cuspfa, command):
     code, out, _ = cuspfa(command, "--help")
     assert code == 0
@@ -845,11 +1010,13 @@ def test_shell_completion():
         done = run_python("-c", PROGRAM, "completion", shell, check=True)
         scripts[shell] = done.stdout
         assert "--exclude" in done.stdout or "exclude" in done.stdout
-    ask = "COMP_WORDS=(cuspfa sc); COMP_CWORD=1; _cuspfa; echo ${COMPREPLY[@]}"
-    told = subprocess.run(
-        ["bash", "-c", f"{scripts['bash']}\n{ask}"], capture_output=True, text=True, check=True
-    )
-    assert told.stdout == "scores\n"
+    assert all(command in script for script in scripts.values() for command in COMMANDS)
+    for begun, whole in (("sc", "scores"), ("con", "congruence"), ("sel", "select-n-factors")):
+        ask = f"COMP_WORDS=(cuspfa {begun}); COMP_CWORD=1; _cuspfa; echo ${{COMPREPLY[@]}}"
+        told = subprocess.run(
+            ["bash", "-c", f"{scripts['bash']}\n{ask}"], capture_output=True, text=True, check=True
+        )
+        assert told.stdout == f"{whole}\n"
 
 
 def test_help_starts_in_half_a_second(tmp_path):

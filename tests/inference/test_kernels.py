@@ -124,6 +124,20 @@ def test_rotations_leave_the_slab_as_it_is(k):
         assert (same_law(energy_features(before), energy_features(after)) > 1e-4) == (not blind)
 
 
+def test_a_rotation_of_one_draw_leaves_its_argument_as_it_is():
+    rng = np.random.default_rng(0)
+    columns, _, scales = many_from_prior(HEAVY, 6, 4, 3, rng)
+    one = scales._replace(
+        variances=scales.variances[:1],
+        hyperparameters=tuple(part[:1] for part in scales.hyperparameters),
+    )
+    before = columns[:1].copy()
+    before.flags.writeable = False
+    turned = module.draw_rotation(before, one, HEAVY, 4, rng)
+    assert_allclose(turned[0] @ turned[0].T, np.eye(3), atol=1e-9)
+    assert not np.allclose(turned[0], np.eye(3))
+
+
 @pytest.mark.parametrize(("n", "p"), [(6, 4), (4, 9)])
 def test_the_scale_rotation_move_leaves_loadings_and_scores_as_they_are(n, p):
     rng = np.random.default_rng(0)

@@ -383,7 +383,7 @@ def test_a_sampled_fit_tells_of_missing_values_its_spike_and_its_intervals(tmp_p
         seen = Reader(written(one, tmp_path, draws=few(one))).seen
         assert contents.gather(one, few(one)).missing.by_column == [("c", 15), ("b", 9)]
         assert "Missing values by column." in seen
-        assert "24 of 600 values (4.0 %), in 2 columns. None was filled in" in seen
+        assert "24 of 600 values (4.0 %), in 2 columns, were missing. None was filled in" in seen
         assert "too narrow" not in seen  # its draws are saved
         assert f"spike of variance {posterior.spike:g};" in seen
         assert "draws of the posterior, given the number of factors." in seen
@@ -394,7 +394,7 @@ def test_intervals_and_spike_with_the_number_given(posteriors, pages, tmp_path):
     for seen in (Reader(pages["bfi"]).seen, Reader(written(drawn, tmp_path)).seen):
         assert "draws of the posterior, given the number of factors." in seen
         assert "spike at zero;" in seen
-        assert "None in the rows that were analysed." in seen
+        assert "No value was missing in the rows that were analysed." in seen
 
 
 def test_patterns_of_missing_values_that_few_rows_have_are_not_told(tmp_path):

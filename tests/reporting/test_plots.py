@@ -10,12 +10,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import to_rgb
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import orthogonal_procrustes
 
-from cuspfa import CuspFactorAnalysis, datasets, plots
+from cuspfa import CuspFactorAnalysis, datasets, plots, retention
 from cuspfa.errors import InputError
 from cuspfa.reporting.figures.canvas import DIVERGING, colours, shown_names
 from cuspfa.reporting.figures.values import grouped_order
@@ -352,6 +352,50 @@ def test_hollow_points_are_those_whose_interval_holds_zero(posteriors, draws):
     assert kinds == {"above", "below", "hollow"}  # else a case is not in the test
 
 
+def test_points_have_the_colours_of_their_signs(posteriors, draws):
+    """As in the heat map and in the report: blue is positive, orange negative."""
+    ax = plots.plot_forest(posteriors["25"], 2, draws=draws["25"])
+    ends = segments(ax)[:, :, 0]
+    (points,) = (one for one in ax.collections if not hasattr(one, "get_segments"))
+    edges = [to_hex(colour) for colour in points.get_edgecolors()]
+    expected = np.where(ends[:, 0] > 0, "#0072b2", np.where(ends[:, 1] < 0, "#d55e00", "#7a7a7a"))
+    assert edges == expected.tolist()
+    assert set(edges) == {"#0072b2", "#d55e00", "#7a7a7a"}
+    map_of_signs = colours()
+    assert np.argmax(map_of_signs(1.0)[:3]) == 2
+    assert np.argmax(map_of_signs(0.0)[:3]) == 0
+
+
+def test_scree_is_the_parallel_analysis_of_the_summary(posteriors):
+    posterior = posteriors["25"]
+    ax = plots.plot_scree(posterior)
+    found = retention.parallel_analysis(posterior.sample_correlation, posterior.n_rows, n_draws=40)
+    (points,) = (one for one in ax.collections if not hasattr(one, "get_segments"))
+    assert_allclose(points.get_offsets()[:, 1], found.observed)
+    filled = [to_hex(face) == "#0072b2" for face in points.get_facecolor()]
+    number = posterior.summary().parallel
+    assert filled == [True] * number + [False] * (25 - number)
+    assert ax.get_title() == f"Parallel analysis: {number} factors"
+    reference = next(line for line in ax.lines if "uncorrelated" in str(line.get_label()))
+    assert_allclose(reference.get_ydata(), found.reference)
+    assert np.all(found.observed[:number] > found.reference[:number])
+    assert found.observed[number] <= found.reference[number]
+    assert f"this model: {posterior.n_active}" in ax.get_legend_handles_labels()[1]
+
+
+def test_scree_without_correlations_or_enough_rows(posteriors):
+    small = posteriors["10"]
+    ax = plots.plot_scree(dataclasses.replace(small, statistics=None))
+    assert [text.get_text() for text in ax.texts] == ["the sample correlations are not kept"]
+    rows = datasets.simulate(60, 80, 2, random_state=0).X
+    ax = plots.plot_scree(posterior_of(rows, n_factors=2))
+    assert "without parallel analysis" in ax.get_title()
+    assert ax.get_xlabel() == "number (the first 40 of 80)"
+    (points,) = (one for one in ax.collections if not hasattr(one, "get_segments"))
+    values = np.linalg.eigvalsh(np.corrcoef(rows, rowvar=False))[::-1]
+    assert_allclose(points.get_offsets()[:, 1], values[:40])
+
+
 def test_forest_has_the_shares_of_the_summary(posteriors):
     posterior = posteriors["25"]
     shares = [f"{100 * line.share:.1f} %" for line in posterior.summary().factors]
@@ -664,6 +708,7 @@ def test_both_ends_differ_to_colour_blind_eyes():
 
 
 def test_words_of_the_command_line():
-    words = ["search", "model_error", "loadings", "forest", "correlation", "communality", "trace"]
+    words = ["search", "model_error", "scree"]
+    words += ["loadings", "forest", "correlation", "communality", "trace"]
     assert list(plots.PLOTS) == words
     assert all(getattr(plots, f"plot_{word}") is plots.PLOTS[word] for word in words)

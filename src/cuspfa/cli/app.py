@@ -13,19 +13,25 @@ import io
 import logging
 import os
 import sys
+import time
 import traceback
 from dataclasses import replace
 from errno import ENOSPC
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from cyclopts import App, CycloptsError, Parameter
 
 from cuspfa import __version__
 from cuspfa.cli.console import Terminal
 from cuspfa.cli.options import (
+    CongruenceOptions,
+    DataOptions,
     FitOptions,
+    ModelOptions,
+    PriorOptions,
     ReadingOptions,
+    SelectOptions,
     ShowOptions,
     choice_option,
     flag_option,
@@ -46,7 +52,7 @@ app = App(
 
 
 Picture = Literal[
-    "search", "model_error", "loadings", "forest", "correlation", "communality", "trace"
+    "search", "model_error", "scree", "loadings", "forest", "correlation", "communality", "trace"
 ]
 NewRowsFile = Annotated[
     Path,
@@ -64,21 +70,27 @@ FitFile = Annotated[Path, Parameter(help="A fit, as cuspfa fit -o writes it.")]
 KeptId = Annotated[
     str | None, Parameter(help="Column with the names of the rows. It is copied to the output.")
 ]
+DataFile = Annotated[
+    Path | None,
+    Parameter(
+        allow_leading_hyphen=True,
+        help="CSV, TSV, Parquet or Feather file, workbook (.xlsx, .xls, .ods), or file of "
+        "SPSS (.sav), Stata (.dta) or R (.rds); - is standard input.",
+    ),
+]
+JsonFlag = Annotated[
+    bool, flag_option("Print the result as JSON. All else goes to standard error.", "--json")
+]
 HowToRead = Annotated[ReadingOptions, Parameter(name="*")]
 HowToShow = Annotated[ShowOptions, Parameter(name="*")]
 NO_FIT_OPTIONS, NO_READING_OPTIONS, NO_SHOW_OPTIONS = FitOptions(), ReadingOptions(), ShowOptions()
+NO_SELECT_OPTIONS, NO_CHECK_OPTIONS = SelectOptions(), ModelOptions()
+NO_CONGRUENCE_OPTIONS, NO_PRIOR_OPTIONS = CongruenceOptions(), PriorOptions()
 
 
 @app.command
 def fit(
-    data: Annotated[
-        Path | None,
-        Parameter(
-            allow_leading_hyphen=True,
-            help="CSV, TSV, Parquet or Feather file, workbook (.xlsx, .xls, .ods), or file of "
-            "SPSS (.sav), Stata (.dta) or R (.rds); - is standard input.",
-        ),
-    ] = None,
+    data: DataFile = None,
     /,
     *,
     options: Annotated[FitOptions, Parameter(name="*")] = NO_FIT_OPTIONS,
@@ -90,9 +102,90 @@ def fit(
 
     Example: cuspfa fit answers.csv --exclude age,sex -o answers.cusp
     """
+    began = time.perf_counter()  # loading the modules is part of the time that a person waits
     from cuspfa.cli.commands.fit import run_fit
 
-    run_fit(replace(options, data=None if data is None else str(data)))
+    run_fit(_with_data(options, data), began)
+
+
+@app.command
+def select_n_factors(
+    data: DataFile = None,
+    /,
+    *,
+    options: Annotated[SelectOptions, Parameter(name="*")] = NO_SELECT_OPTIONS,
+) -> None:
+    """Print the number of factors by each rule, with held-out rows and random halves.
+
+    Example: cuspfa select-n-factors answers.csv --exclude age,sex
+    """
+    from cuspfa.cli.commands.select_n_factors import run_selection
+
+    run_selection(_with_data(options, data))
+
+
+@app.command
+def check(
+    fit_or_data: Annotated[
+        Path | None,
+        Parameter(
+            allow_leading_hyphen=True,
+            help="A table, which is fitted first; or a saved fit, with its data after it.",
+        ),
+    ] = None,
+    data: Annotated[
+        Path | None, Parameter(allow_leading_hyphen=True, help="The table of a saved fit.")
+    ] = None,
+    /,
+    *,
+    options: Annotated[ModelOptions, Parameter(name="*")] = NO_CHECK_OPTIONS,
+) -> None:
+    """Look for skewed items, outlying rows and doublets, which make factors of their own.
+
+    Example: cuspfa check answers.csv
+    """
+    from cuspfa.cli.commands.check import run_check
+
+    saved = None if data is None else fit_or_data
+    run_check(saved, _with_data(options, fit_or_data if data is None else data))
+
+
+@app.command
+def congruence(
+    first: Annotated[
+        Path | None,
+        Parameter(allow_leading_hyphen=True, help="A saved fit; or a table, with --by."),
+    ] = None,
+    second: Annotated[
+        Path | None, Parameter(help="Another saved fit, of the same variables.")
+    ] = None,
+    /,
+    *,
+    options: Annotated[CongruenceOptions, Parameter(name="*")] = NO_CONGRUENCE_OPTIONS,
+) -> None:
+    """Compare the factors of two saved fits, or of the groups of a table.
+
+    Example: cuspfa congruence answers.csv --by gender
+    """
+    from cuspfa.cli.commands.congruence import run_congruence
+
+    run_congruence(first, second, _with_data(options, first))
+
+
+@app.command
+def prior_sensitivity(
+    data: DataFile = None,
+    /,
+    *,
+    options: Annotated[PriorOptions, Parameter(name="*")] = NO_PRIOR_OPTIONS,
+) -> None:
+    """Print the number of factors under several priors.
+
+    Example: cuspfa prior-sensitivity answers.csv --alpha 1,5,20
+    """
+    from cuspfa.cli.commands.prior_sensitivity import run_sensitivity
+
+    run_sensitivity(_with_data(options, data))
 
 
 @app.command
@@ -166,6 +259,23 @@ def info(fit: FitFile, /) -> None:
 
 
 @app.command
+def describe(
+    fit: FitFile,
+    /,
+    *,
+    bibtex: Annotated[bool, flag_option("Print the references as BibTeX entries only.")] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Print the methods of a saved fit as a paragraph for a paper, and what to cite.
+
+    Example: cuspfa describe answers.cusp
+    """
+    from cuspfa.cli.commands.describe import print_description
+
+    print_description(fit, bibtex=bibtex, as_json=json)
+
+
+@app.command
 def report(
     fit: FitFile,
     /,
@@ -225,15 +335,22 @@ def plot(
     /,
     *,
     output: Annotated[Path, output_option("File to write: .png, .svg or .pdf.")],
+    factor: Annotated[
+        str | None,
+        Parameter(
+            help="Factors of the figure forest, by number or name, with commas, or all. Default: "
+            "the first."
+        ),
+    ] = None,
     show: HowToShow = NO_SHOW_OPTIONS,
 ) -> None:
     """Draw one picture of a saved fit.
 
-    Example: cuspfa plot answers.cusp loadings -o loadings.png
+    Example: cuspfa plot answers.cusp forest --factor 2 -o factor2.png
     """
     from cuspfa.cli.commands.plot import draw
 
-    draw(fit, kind, output, show)
+    draw(fit, kind, output, factor=factor, show=show)
 
 
 @app.command
@@ -278,6 +395,13 @@ def reproduce(
     from cuspfa.cli.commands.reproduce import print_papers
 
     print_papers(simulations=simulations, seed=seed, quick=quick, json_path=json)
+
+
+AnyDataOptions = TypeVar("AnyDataOptions", bound=DataOptions)
+
+
+def _with_data(options: AnyDataOptions, data: Path | None) -> AnyDataOptions:
+    return replace(options, data=None if data is None else str(data))
 
 
 def run_program(arguments: list[str]) -> int:

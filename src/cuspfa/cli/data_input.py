@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from cuspfa import datasets
 from cuspfa._typing import Array
 from cuspfa._utils.arguments import must_be, positive, whole
-from cuspfa._utils.fit_warning_text import CLASSES
+from cuspfa._utils.fit_warning import ColumnsDropped, EmptyRows, ReadingNote
+from cuspfa._utils.fit_warning_text import CLASSES, terminal_text
+from cuspfa._utils.spelling import as_option
+from cuspfa._utils.warn import silent
 from cuspfa.cli.options import DataOptions, ModelOptions, MomentsOptions
 from cuspfa.cli.progress import progress
+from cuspfa.cli.provenance import given_options
 from cuspfa.cli.reading import check_matrix_options, parse_columns, read_matrix
 from cuspfa.cli.terminal import Page, show_doubts, show_left_out, show_missing, show_reading
 from cuspfa.data.column_choice import ColumnChoice
@@ -25,6 +29,9 @@ from cuspfa.inference.gibbs.settings import Gibbs
 from cuspfa.inference.variational.settings import Variational
 from cuspfa.model.model_error import LARGEST_MODEL_ERROR
 from cuspfa.rotation.gpa import RotationMethod
+
+TOLD_BY_READING = (EmptyRows, ReadingNote, ColumnsDropped)
+"""Warnings of a fit that were printed when the table was read."""
 
 
 def check_data(options: DataOptions) -> None:
@@ -83,6 +90,38 @@ def estimator_of(
     )
 
 
+def fitted_model(
+    options: ModelOptions,
+    data: Any,
+    names: list[str],
+    *,
+    n_factors: int | None = None,
+    rotation: str | None = None,
+    callback: Callable[[Any], None] | None = None,
+) -> CuspFactorAnalysis:
+    """The model fitted to rows with these names. Its warnings are those of `warnings_of`."""
+    model = estimator_of(options, n_factors=n_factors, rotation=rotation, callback=callback)
+    with silent():
+        model._fit(data, names)
+    return model
+
+
+def warnings_of(model: CuspFactorAnalysis) -> list[str]:
+    """The warnings of a fit, with advice as options, apart from those that reading has printed."""
+    provenance = model.posterior_.provenance
+    assert provenance is not None
+    engine = provenance.settings.engine
+    told = (one for one in provenance.warnings if not isinstance(one, TOLD_BY_READING))
+    return [terminal_text(one, engine) for one in told]
+
+
+def refuse_options(options: DataOptions, allowed: Sequence[str], where: str) -> None:
+    """Refuse options other than these, which would have no effect."""
+    wrong = [name for name, _ in given_options(options) if name not in allowed]
+    if wrong:
+        raise InputError(f"{wrong[0]} has no effect {where}. Leave it out.")
+
+
 # --- tables ---
 
 
@@ -95,14 +134,19 @@ def read_data(
     names of the columns are known by then.
     """
     table = _table(options, page, factors, quiet)
+    check_factors(factors, len(table.names))
+    show_table(page, table, quiet=quiet)
+    return table
+
+
+def show_table(page: Page, table: Table, *, quiet: bool) -> None:
+    """Print what was read, left out and missing."""
     if quiet or table.by_blocks:
         show_doubts(page, table.notes)
     else:
         show_reading(page, table)
-    _check_factors(factors, len(table.names))
     show_left_out(page, table)
     show_missing(page, table)
-    return table
 
 
 def read_rows(
@@ -123,6 +167,37 @@ def needs_memory(path: str, command: str) -> InputError:
     )
 
 
+def table_as_json(table: Table) -> dict[str, Any]:
+    """What was read, left out and missing, for the JSON; no cell of the data."""
+    return {
+        "read": {
+            "source": table.source,
+            "kind": table.kind,
+            "n_rows": table.n_rows_read,
+            "n_columns": table.n_columns_read,
+            "n_missing": table.n_missing_read,
+            "notes": [note.told(as_option) for note in table.notes],
+            "sheet": table.sheet,
+            "labels": {one.name: one.label for one in table.labels if one.label},
+            "value_labels": {
+                one.name: {f"{value:g}": label for value, label in one.values}
+                for one in table.labels
+                if one.values
+            },
+        },
+        "left_out": {
+            "columns": [{"name": one.name, "reason": one.told(as_option)} for one in table.dropped],
+            "excluded": table.excluded,
+            "rows": table.n_empty,
+        },
+        "missing": {
+            "n": sum(table.n_missing.values()),
+            "n_rows": table.n_incomplete,
+            "by_column": table.n_missing,
+        },
+    }
+
+
 def choose_columns(
     options: DataOptions, names: list[str], factors: int | None = None
 ) -> ColumnChoice:
@@ -130,7 +205,7 @@ def choose_columns(
     asked = parse_columns("--columns", options.columns or (), names)
     unwanted = parse_columns("--exclude", options.exclude or (), names)
     included = parse_columns("--include", options.include or (), names)
-    _check_factors(factors, len(names))
+    check_factors(factors, len(names))
     chosen = sorted({*asked, *included}) if options.columns else range(len(names))
     return ColumnChoice(
         chosen, unwanted, bool(options.columns), included=included, drops_covariates=True
@@ -148,7 +223,7 @@ def _table(options: DataOptions, page: Page, factors: int | None, quiet: bool) -
         return screened(file, choose, options.read.reading())
 
     def on_plan(plan: Plan) -> None:
-        _check_factors(factors, plan.n_columns)
+        check_factors(factors, plan.n_columns)
         if not quiet:
             page.paragraph(f"Reading {options.data} by blocks: {plan} of memory.")
 
@@ -164,7 +239,8 @@ def _table(options: DataOptions, page: Page, factors: int | None, quiet: bool) -
         )
 
 
-def _check_factors(factors: int | None, columns: int) -> None:
+def check_factors(factors: int | None, columns: int) -> None:
+    """Refuse more factors than columns."""
     if factors is not None and factors > columns:
         raise must_be("--factors", f"at most the {columns} columns analysed", factors)
 

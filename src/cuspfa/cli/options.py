@@ -46,12 +46,21 @@ def choice_option(text: str) -> Parameter:
 
 
 def _model_error(type_: Any, tokens: Sequence[Any]) -> float | Literal["auto"]:
-    if tokens[0].value == "auto":
+    if str(tokens[0].value).lower() == "auto":
         return "auto"
     try:
         return float(tokens[0].value)
     except ValueError:
         raise ValueError(f'must be a number or auto, got "{tokens[0].value}"') from None
+
+
+def _slab_names(type_: Any, tokens: Sequence[Any]) -> list[str]:
+    words = [word.strip().lower() for one in tokens for word in str(one.value).split(",")]
+    known = get_args(SlabName)
+    wrong = [word for word in words if word not in known]
+    if wrong:
+        raise ValueError(f'must be of {", ".join(known)}, got "{wrong[0]}"')
+    return list(dict.fromkeys(words))
 
 
 def whole_option(text: str) -> Parameter:
@@ -76,6 +85,14 @@ def output_option(text: str) -> Parameter:
 
 RotationName = Literal[
     "varimax", "quartimax", "equamax", "promax", "oblimin", "quartimin", "geomin"
+]
+FactorsGiven = Annotated[int | None, whole_option("Number of factors. Default: inferred.")]
+AxesGiven = Annotated[
+    RotationName | None,
+    choice_option(
+        "Axes of the factors: uncorrelated (varimax, quartimax, equamax) or correlated "
+        "(promax, oblimin, quartimin, geomin). Default: principal axes."
+    ),
 ]
 
 
@@ -302,15 +319,81 @@ class FitOptions(ModelOptions, MomentsOptions):
             "may be guessed. Measures of fit are then missing, and intervals are approximate."
         ),
     ] = False
-    factors: Annotated[
-        int | None,
-        whole_option("Number of factors. Default: inferred."),
-    ] = None
-    rotation: Annotated[
-        RotationName | None,
-        choice_option(
-            "Axes of the factors: uncorrelated (varimax, quartimax, equamax) or correlated "
-            "(promax, oblimin, quartimin, geomin). Default: principal axes."
+    factors: FactorsGiven = None
+    rotation: AxesGiven = None
+    show: Annotated[ShowOptions, Parameter(name="*")] = ShowOptions()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectOptions(ModelOptions):
+    """The command line of `cuspfa select-n-factors`."""
+
+    numbers: Annotated[
+        str | None,
+        Parameter(
+            help="Numbers of factors to try on held-out rows, such as 1-8 or 1,2,5. Default: up to "
+            "three more than the model finds."
         ),
     ] = None
-    show: Annotated[ShowOptions, Parameter(name="*")] = ShowOptions()
+    folds: Annotated[int, whole_option("Parts of the rows, each held out once.")] = 5
+    splits: Annotated[int, whole_option("Times the rows are split into two random halves.")] = 10
+    jobs: Annotated[
+        int | None,
+        whole_option("Processes for the fits; -1 uses all cores. Default: one."),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CongruenceOptions(ModelOptions):
+    """The command line of `cuspfa congruence`."""
+
+    by: Annotated[
+        str | None,
+        Parameter(
+            help="Column with the groups of the rows, such as gender. Each group is fitted by "
+            "itself, and each pair of groups is compared."
+        ),
+    ] = None
+    factors: FactorsGiven = None
+    rotation: AxesGiven = None
+    procrustes: Annotated[
+        bool,
+        Parameter(
+            show_default=False,
+            help="Put the second fit on the axes of the first (default), or compare the factors as "
+            "each fit has them.",
+        ),
+    ] = True
+
+
+SlabName = Literal["default", "gaussian", "inverse-gamma", "empirical-bayes"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriorOptions(ModelOptions, MomentsOptions):
+    """The command line of `cuspfa prior-sensitivity`."""
+
+    alpha: Annotated[
+        str | None,
+        Parameter(
+            help="Expected numbers of factors before the data are seen, with commas. Default: "
+            "1,5,20."
+        ),
+    ] = None
+    slab: Annotated[
+        list[SlabName] | None,
+        Parameter(
+            negative="",
+            converter=_slab_names,
+            help="Distributions of the loadings, with commas: default, gaussian (variance 1, of "
+            "the variational paper), inverse-gamma (2, 2, of the Biometrika paper) or "
+            "empirical-bayes. Default: each of them.",
+        ),
+    ] = None
+    spike: Annotated[
+        str | None,
+        Parameter(
+            help="Variances of the loadings of an inactive factor, with commas; 0 is a spike at "
+            "zero, the default. Others need --slab gaussian or inverse-gamma."
+        ),
+    ] = None

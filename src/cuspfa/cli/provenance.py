@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Any, Literal, get_type_hints
 
-from cuspfa.cli.options import FitOptions, ReadingOptions, ShowOptions
+from cuspfa.cli.options import DataOptions, FitOptions, ReadingOptions, ShowOptions
 from cuspfa.data.provenance import DataProvenance, table_provenance
 from cuspfa.data.tables.read_options import ReadOptions
 from cuspfa.data.tables.read_table import Table
@@ -46,17 +46,24 @@ def command_of(options: FitOptions) -> str:
     return shlex.join([*words, *_given(options)])
 
 
-def _given(options: FitOptions | ReadingOptions | ShowOptions) -> Iterator[str]:
+def _given(options: FitOptions) -> Iterator[str]:
     """Options with another value than the default, and their values."""
+    for name, value in given_options(options):
+        yield from _option_words(name, value)
+
+
+def given_options(
+    options: DataOptions | ReadingOptions | ShowOptions,
+) -> Iterator[tuple[str, Any]]:
+    """Names of the options with another value than the default, and these values."""
     annotated = get_type_hints(type(options), include_extras=True)
     for one in fields(options):
         value = getattr(options, one.name)
         if isinstance(value, (ReadingOptions, ShowOptions)):
-            yield from _given(value)
+            yield from given_options(value)
         elif value != one.default and one.name not in NOT_REPEATED:
             names = annotated[one.name].__metadata__[0].name
-            shortest = min(names or [f"--{one.name.replace('_', '-')}"], key=len)
-            yield from _option_words(shortest, value)
+            yield min(names or [f"--{one.name.replace('_', '-')}"], key=len), value
 
 
 def _option_words(name: str, value: Any) -> list[str]:

@@ -7,11 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cuspfa.cli.options import ShowOptions
+from cuspfa.data.tables.reader import is_saved_fit
 from cuspfa.data.tables.source_bytes import no_such_file
 from cuspfa.errors import InputError
 
 if TYPE_CHECKING:
     from cuspfa.posterior.base import Posterior
+
+FIRST_BYTES = 64
+"""Bytes that tell what a file is."""
 
 
 def load_fit(path: Path) -> Posterior:
@@ -28,9 +32,17 @@ def load_fit(path: Path) -> Posterior:
         raise InputError(f"no permission to read {str(path)!r}.") from None
 
 
+def holds_fit(path: Path) -> bool:
+    """Is a file a saved fit?"""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return is_saved_fit(file.read(FIRST_BYTES))
+
+
 def given_names(show: ShowOptions) -> list[str] | None:
     """The names of --names; a name with a comma is in double quotes."""
-    return None if show.names is None else _words("--names", show.names)
+    return None if show.names is None else comma_words("--names", show.names)
 
 
 def shown_as(posterior: Posterior, show: ShowOptions) -> Posterior:
@@ -42,7 +54,7 @@ def shown_as(posterior: Posterior, show: ShowOptions) -> Posterior:
         except InputError as error:
             raise InputError(f"--names: {error}") from None
     if show.reverse:
-        factors = [word for text in show.reverse for word in _words("--reverse", text)]
+        factors = [word for text in show.reverse for word in comma_words("--reverse", text)]
         try:
             posterior = posterior.with_reversed_factors(factors)
         except InputError as error:
@@ -52,7 +64,8 @@ def shown_as(posterior: Posterior, show: ShowOptions) -> Posterior:
     return posterior
 
 
-def _words(option: str, text: str) -> list[str]:
+def comma_words(option: str, text: str) -> list[str]:
+    """Words with commas between them; a word with a comma is in double quotes."""
     try:
         row = next(csv.reader([text], skipinitialspace=True, strict=True), [])
     except csv.Error:

@@ -28,7 +28,14 @@ PAGE_WIDTH, NARROWEST = 80, 40
 DIMMED_BELOW = 0.3
 """Loadings below this are dimmed in a terminal."""
 ALL_FACTORS, SHOWN_FACTORS = 7, 6
-"""The largest number of factors of which all are shown, and how many are shown of more."""
+"""The largest number of factors of which all have a column, and how many have one of more."""
+FURTHER_FACTORS, FURTHER_ITEMS = 12, 5
+"""Further factors that are listed below the table, and variables of each."""
+SHOWN_CORRELATIONS = 12
+"""Factors whose correlations are shown."""
+SIGN_STYLES = ("#0087d7", "#d75f00")
+"""Colours of positive and of negative loadings: blue and orange, as in figures and in the report,
+with enough contrast to a light and to a dark background."""
 SHOWN_VARIABLES = 60
 """With more variables, those with the largest loadings are shown."""
 SHOWN_LEFT_OUT, SHOWN_EXCLUDED = 20, 12
@@ -187,7 +194,7 @@ def show_loadings(page: Page, posterior: Posterior, draws: Draws) -> None:
         page.line("No factors, hence no loadings.")
         return
     shown = loadings[:, : k if k <= ALL_FACTORS else SHOWN_FACTORS]
-    order = sort_variables(shown)
+    order = sort_variables(loadings)
     names = [clean(name) for name in posterior.column_names]
     texts = [clean(text) for text in posterior.column_labels]
     common = np.median(draws.communality, axis=0)  # as --json has it
@@ -212,17 +219,17 @@ def show_loadings(page: Page, posterior: Posterior, draws: Draws) -> None:
         for h, value in enumerate(shown[j]):
             # Not -0.00.
             rounded = value + 0.0 if abs(value) >= 0.005 else 0.0
-            row.append(f"{rounded:6.2f}", "dim" if abs(value) < DIMMED_BELOW else "")
+            row.append(f"{rounded:6.2f}", _loading_style(value))
             row.append(NO_SIGN if unsure[place, h] else " ")
         row.append(f"  {common[j]:4.2f}    {lower[j]:4.2f} – {upper[j]:4.2f}")
         page.line(row)
     if np.any(unsure[:, : shown.shape[1]]):
         page.line(f"{NO_SIGN} The 95 % interval of the loading contains 0.")
-    for line in _not_shown(loadings, shown, order):
-        page.line(line)
+    for line in _not_shown(loadings, shown.shape[1], order, names):
+        page.paragraph(line)
     if rotation is not None and rotation.is_oblique and k > 1:
         page.line()
-        _show_correlations(page, posterior.rotated_solution.correlations[: shown.shape[1]])
+        _show_correlations(page, posterior.rotated_solution.correlations)
 
 
 def _worded(labels: list[str], texts: list[str], width: int) -> list[str]:
@@ -231,19 +238,56 @@ def _worded(labels: list[str], texts: list[str], width: int) -> list[str]:
     return [f"{_padded(name, width)}  {text}" if text else name for name, text in pairs]
 
 
+def _loading_style(value: float) -> str:
+    """Small loadings are dimmed, others have the colour of their sign."""
+    return "dim" if abs(value) < DIMMED_BELOW else SIGN_STYLES[int(value < 0)]
+
+
 def _show_correlations(page: Page, correlations: Array) -> None:
     page.line("Correlations of the factors:")
-    page.line("   " + "".join(f"{h:6d}" for h in range(1, len(correlations) + 1)))
-    for h, row in enumerate(correlations, 1):
-        page.line(f"{h:3d}" + "".join(f"{value:6.2f}" for value in row[:h]))
+    shown = correlations[:SHOWN_CORRELATIONS]
+    page.line("   " + "".join(f"{h:6d}" for h in range(1, len(shown) + 1)))
+    for h, row in enumerate(shown, 1):
+        page.line(f"{h:3d}" + "".join(f"{value:z6.2f}" for value in row[:h]))
+    if len(shown) < len(correlations):
+        page.line(f"Of the first {len(shown)} of {len(correlations)} factors; --json has all.")
 
 
-def _not_shown(loadings: Array, shown: Array, order: Order) -> Iterator[str]:
+def _not_shown(loadings: Array, n_shown: int, order: Order, names: Sequence[str]) -> Iterator[str]:
+    """Factors and variables without a place in the table."""
     p, k = loadings.shape
-    if k > shown.shape[1]:
-        yield f"The {shown.shape[1]} strongest of {k} factors; cuspfa fit --json has them all."
+    if k > n_shown:
+        yield from _further_factors(loadings, n_shown, names)
     if not order.all:
         yield f"The {len(order.rows)} of {p} variables that load most; fit --json has them all."
+
+
+def _further_factors(loadings: Array, n_shown: int, names: Sequence[str]) -> Iterator[str]:
+    """Of factors without a column, the variables for which they matter.
+
+    These have a loading of at least `DIMMED_BELOW` on the factor, or no larger one on another.
+    """
+    size, k = np.abs(loadings), loadings.shape[1]
+    home = np.argmax(size, axis=1)
+    lines, others = [], []
+    for h in range(n_shown, k):
+        matters = np.flatnonzero((size[:, h] >= DIMMED_BELOW) | (home == h))
+        if not len(matters):
+            others.append(str(h + 1))
+            continue
+        strongest = matters[np.argsort(-size[matters, h], kind="stable")]
+        items = [f"{shortened(names[j], 24)} {loadings[j, h]:+.2f}" for j in strongest]
+        lines.append(f"  {h + 1}: {listed(items, FURTHER_ITEMS)}")
+    head = f"Factors {n_shown + 1} to {k} have no column"
+    if not lines:
+        yield f"{head}: all their loadings are below {DIMMED_BELOW}; --json has them."
+        return
+    yield f"{head}; --json has all their loadings."
+    yield from lines[:FURTHER_FACTORS]
+    if len(lines) > FURTHER_FACTORS:
+        yield f"  and {len(lines) - FURTHER_FACTORS} more factors with such loadings"
+    if others:
+        yield f"  {listed(others, FURTHER_FACTORS)}: all loadings are below {DIMMED_BELOW}"
 
 
 def show_fit_info(page: Page, fit_info: FitInfo | None) -> None:

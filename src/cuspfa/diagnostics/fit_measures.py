@@ -21,7 +21,11 @@ from cuspfa.diagnostics.fit_indices import (
     srmr,
 )
 from cuspfa.diagnostics.reliability import omega_total
-from cuspfa.diagnostics.retention import minimum_average_partial, parallel_analysis
+from cuspfa.diagnostics.retention import (
+    ParallelAnalysis,
+    minimum_average_partial,
+    parallel_analysis,
+)
 from cuspfa.errors import DataError
 from cuspfa.model.model_error import ModelError, Sample, draw_population
 from cuspfa.posterior.draws import Draws
@@ -69,18 +73,24 @@ class Residual(NamedTuple):
     value: float
 
 
-def other_rules(correlation: Array, n: int | None) -> tuple[int | None, int | None]:
-    """The number of factors by parallel analysis and by Velicer's MAP, where they are defined."""
+def eigenvalues_beside_noise(correlation: Array, n: int | None) -> ParallelAnalysis | None:
+    """Parallel analysis by factors or, of many columns, by components; None if not defined."""
     p = len(correlation)
     if n is None or n <= p + 1 or p > WIDEST_ANALYSED:
-        return None, None
+        return None
     kind: Literal["factors", "components"] = "factors" if p <= WIDEST_BY_FACTORS else "components"
     try:
-        parallel = parallel_analysis(correlation, n, n_draws=40, kind=kind, random_state=0)
-        partial = minimum_average_partial(correlation)
+        return parallel_analysis(correlation, n, n_draws=40, kind=kind, random_state=0)
     except DataError:  # columns that depend on each other
+        return None
+
+
+def other_rules(correlation: Array, n: int | None) -> tuple[int | None, int | None]:
+    """The number of factors by parallel analysis and by Velicer's MAP, where they are defined."""
+    parallel = eigenvalues_beside_noise(correlation, n)
+    if parallel is None:
         return None, None
-    return parallel.n_factors, partial.n_factors
+    return parallel.n_factors, minimum_average_partial(correlation).n_factors
 
 
 def fit_measures(posterior: Posterior, correlation: Array, draws: Draws) -> FitMeasures:

@@ -124,10 +124,31 @@ class FactorSelection:
         if self.factors:
             lines += [*_replication_lines(self.factors), ""]
         lines += [*_number_lines(self.held_out, self.weights), ""]
-        lines += [f"{what:<46}{count:4d}" for what, count in _answers(self)]
+        lines += [f"{what:<46}{count:4d}" for what, count in self.rules()]
         if self.n_unconverged:
             lines += ["", f"{self.n_unconverged} fits to parts of the rows did not converge"]
         return "\n".join(line.rstrip() for line in lines)
+
+    def rules(self) -> list[tuple[str, int]]:
+        """The number of factors by each rule that has one, with the name of the rule."""
+        tolerated = [
+            one for one in map(self.curve.find, (TOLERABLE, MORE_TOLERABLE)) if one is not None
+        ]
+        answers = [
+            ("evidence", self.n_factors),
+            *(
+                (f"evidence, model off by RMSEA {one.model_error:g}", one.n_factors)
+                for one in tolerated
+            ),
+            (f"more than {self.large_share.short} of the variance each", self.n_large),
+            ("parallel analysis, factors", self.parallel_factors),
+            ("parallel analysis, components", self.parallel_components),
+            ("Velicer's minimum average partial", self.minimum_average_partial),
+            ("held-out likelihood, the best", self.best_held_out),
+            ("held-out likelihood, within a standard error", self.one_standard_error),
+            (f"congruence of halves above {ALIKE_CONGRUENCE}", self.n_replicated),
+        ]
+        return [(what, count) for what, count in answers if count is not None]
 
     def to_frame(self, what: Tables = "numbers") -> Any:
         """One of its tables as a data frame of pandas or, without it, polars.
@@ -158,7 +179,7 @@ class FactorSelection:
             name: [getattr(tried[k], name) if k in tried else math.nan for k in numbers]
             for name in HeldOut._fields[1:]
         }
-        answers = _answers(self)
+        answers = self.rules()
         by_factor = {
             name: [getattr(one, name) for one in self.factors] for name in Replication._fields
         }
@@ -378,25 +399,3 @@ def _number_lines(held_out: Sequence[HeldOut], weights: dict[int, float]) -> lis
             line += f" {one.kept:7.1f}"
         lines.append(line)
     return lines
-
-
-def _answers(found: FactorSelection) -> list[tuple[str, int]]:
-    """The number of factors by each rule that has one."""
-    tolerated = [
-        one for one in map(found.curve.find, (TOLERABLE, MORE_TOLERABLE)) if one is not None
-    ]
-    answers = [
-        ("evidence", found.n_factors),
-        *(
-            (f"evidence, model off by RMSEA {one.model_error:g}", one.n_factors)
-            for one in tolerated
-        ),
-        (f"more than {found.large_share.short} of the variance each", found.n_large),
-        ("parallel analysis, factors", found.parallel_factors),
-        ("parallel analysis, components", found.parallel_components),
-        ("Velicer's minimum average partial", found.minimum_average_partial),
-        ("held-out likelihood, the best", found.best_held_out),
-        ("held-out likelihood, within a standard error", found.one_standard_error),
-        (f"congruence of halves above {ALIKE_CONGRUENCE}", found.n_replicated),
-    ]
-    return [(what, count) for what, count in answers if count is not None]

@@ -192,7 +192,7 @@ def draw_rotation(
     rotations only in steps of order 1/√(n + p).
     """
     size, k, _ = columns.shape
-    c = np.ascontiguousarray(columns.transpose(1, 2, 0))
+    c = columns.transpose(1, 2, 0).copy()  # of one draw it would be a view of the argument
     root = np.zeros_like(c)
     root[np.arange(k), np.arange(k)] = 1.0
     hyper = scales.hyperparameters

@@ -20,7 +20,7 @@ def data_text(data: DataProvenance) -> str:
         size += f", {data.n_missing} missing values"
         if data.by_blocks and len(data.names) < data.n_columns:
             size += " in those analysed"  # other columns were not read
-    return f"Read {clean(data.source)} ({data.kind}): {size}."
+    return f"The data are {clean(data.source)} ({data.kind}): {size}."
 
 
 def remarks(data: DataProvenance, spell: Spell = as_option) -> list[str]:

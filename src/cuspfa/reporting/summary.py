@@ -425,14 +425,7 @@ def as_dict(posterior: Posterior, draws: Draws, scores: Any = None) -> dict[str,
         "n_large_factors": found.n_large,
         "large_share": found.large_share.value,
         "model_error": found.model_error,
-        "model_error_curve": {
-            "points": [
-                {key: _none_for_nan(value) for key, value in one._asdict().items()}
-                for one in found.curve.points
-            ],
-            "rows": found.curve.rows,
-            "gap": None if found.curve.gap is None else found.curve.gap.value,
-        },
+        "model_error_curve": curve_as_dict(found.curve),
         "model_error_ridge": [one._asdict() for one in found.ridge],
         "next_step": None if found.next_step is None else found.next_step._asdict(),
         "factors": [
@@ -466,6 +459,18 @@ def as_dict(posterior: Posterior, draws: Draws, scores: Any = None) -> dict[str,
     if scores is not None:
         content["scores"] = np.asarray(scores, dtype=float).tolist()
     return content
+
+
+def curve_as_dict(curve: ModelErrorCurve) -> dict[str, Any]:
+    """The number of factors by tolerated model error, as plain values for JSON."""
+    return {
+        "points": [
+            {key: _none_for_nan(value) for key, value in one._asdict().items()}
+            for one in curve.points
+        ],
+        "rows": curve.rows,
+        "gap": None if curve.gap is None else curve.gap.value,
+    }
 
 
 def _none_for_nan(value: Any) -> Any:

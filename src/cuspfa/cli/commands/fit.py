@@ -12,19 +12,24 @@ from typing import Any
 from cuspfa import __version__
 from cuspfa._utils.arguments import whole
 from cuspfa._utils.fit_warning import (
-    ColumnsDropped,
-    EmptyRows,
     FitWarning,
     PossibleMissingCode,
-    ReadingNote,
 )
 from cuspfa._utils.fit_warning_text import terminal_text
-from cuspfa._utils.spelling import EngineSettings, as_option
+from cuspfa._utils.spelling import EngineSettings
 from cuspfa._utils.warn import silent
 from cuspfa.cli.commands.report import check_report
 from cuspfa.cli.console import Terminal
-from cuspfa.cli.data_input import check_data, check_model, estimator_of, read_data
+from cuspfa.cli.data_input import (
+    TOLD_BY_READING,
+    check_data,
+    check_model,
+    estimator_of,
+    read_data,
+    table_as_json,
+)
 from cuspfa.cli.loadings import check_loadings, write_loadings
+from cuspfa.cli.next_command import command_after
 from cuspfa.cli.options import FitOptions, ShowOptions
 from cuspfa.cli.outputs import check_file, print_json
 from cuspfa.cli.progress import progress
@@ -53,9 +58,11 @@ from cuspfa.posterior.provenance import Origin
 from cuspfa.reporting.summary import as_dict, summarise, summary_draws
 
 
-def run_fit(options: FitOptions) -> None:
-    """Read the table, fit the model, write the files and print the result."""
-    began = time.perf_counter()
+def run_fit(options: FitOptions, began: float) -> None:
+    """Read the table, fit the model, write the files and print the result.
+
+    `began` is when the command was given, on the clock of `time.perf_counter`.
+    """
     _check(options)
     _check_outputs(options)
     # With --json and --quiet, notes and warnings go to standard error.
@@ -92,11 +99,7 @@ def run_fit(options: FitOptions) -> None:
     assert posterior.provenance is not None
     engine = posterior.provenance.settings.engine
     # Empty rows, dropped columns and notes of the reader have been printed already.
-    told = [
-        one
-        for one in posterior.provenance.warnings
-        if not isinstance(one, (EmptyRows, ReadingNote, ColumnsDropped))
-    ]
+    told = [one for one in posterior.provenance.warnings if not isinstance(one, TOLD_BY_READING)]
     others = list(dict.fromkeys([*not_shown, *(str(one.message) for one in caught)]))
     if options.output is not None:
         posterior.save(options.output, statistics=not options.no_statistics)
@@ -110,6 +113,8 @@ def run_fit(options: FitOptions) -> None:
         found |= _circumstances(options, table, model)
         found["warnings"] = [_warning_as_json(one, engine) for one in told]
         found["warnings"] += [{"code": "other", "message": one} for one in others]
+        step = found["next_step"] or command_after(options)._asdict()
+        found["next_command"] = step["command"]
         found["seconds"] = {"fit": seconds, "total": time.perf_counter() - began}
         print_json(found)
     elif options.quiet:
@@ -131,6 +136,11 @@ def run_fit(options: FitOptions) -> None:
         for written in (options.output, options.loadings, options.report):
             if written is not None:
                 page.console.say_written(written)
+        # If the summary has a next step, that is the command to run.
+        if not isinstance(found, dict) and found.next_step is None:
+            after = command_after(options)
+            page.line(after.purpose)
+            page.command(after.command)
 
 
 def _check(options: FitOptions) -> None:
@@ -218,31 +228,7 @@ def _circumstances(
 ) -> dict[str, Any]:
     """Data, settings and search, for the JSON."""
     return {
-        "read": {
-            "source": table.source,
-            "kind": table.kind,
-            "n_rows": table.n_rows_read,
-            "n_columns": table.n_columns_read,
-            "n_missing": table.n_missing_read,
-            "notes": [note.told(as_option) for note in table.notes],
-            "sheet": table.sheet,
-            "labels": {one.name: one.label for one in table.labels if one.label},
-            "value_labels": {
-                one.name: {f"{value:g}": label for value, label in one.values}
-                for one in table.labels
-                if one.values
-            },
-        },
-        "left_out": {
-            "columns": [{"name": one.name, "reason": one.told(as_option)} for one in table.dropped],
-            "excluded": table.excluded,
-            "rows": table.n_empty,
-        },
-        "missing": {
-            "n": sum(table.n_missing.values()),
-            "n_rows": table.n_incomplete,
-            "by_column": table.n_missing,
-        },
+        **table_as_json(table),
         "settings": {
             "method": options.method,
             "standardize": options.standardize,

@@ -119,10 +119,15 @@ def read_file(
         ) from None
 
 
+def is_saved_fit(raw: bytes) -> bool:
+    """Do these first bytes of a file begin a saved fit?"""
+    return raw.startswith(b"PK\x03\x04") and raw[30:38] == b"fit.json"
+
+
 def _check_kind(raw: bytes, source: str, spell: Spell) -> None:
     if not raw:
         raise DataError(f"{source} is empty. Give a file with rows and columns.")
-    if raw.startswith(b"PK\x03\x04") and raw[30:38] == b"fit.json":
+    if is_saved_fit(raw):
         shown = showing_fit(source, spell)
         raise DataError(f"{source} is a saved fit, not data. To look at it: {shown}")
     for start, what in OTHER_FILE_STARTS.items():

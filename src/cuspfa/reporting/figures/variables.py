@@ -12,6 +12,7 @@ from cuspfa.reporting.figures.canvas import (
     BLUE,
     DARK,
     GREY,
+    ORANGE,
     colours,
     grid,
     label_rows,
@@ -28,12 +29,15 @@ LARGEST_DRAWN_MATRIX = 1000
 
 
 def draw_dots(ax: Axes, values: Array, ends: Interval, size: float = 22) -> Any:
-    """One row for each value, from above; hollow and grey where the interval contains zero."""
+    """One row for each value, from above: blue if positive, orange if negative.
+
+    Hollow and grey where the interval contains zero.
+    """
     grid(ax, "x")
     at = np.arange(len(values))
     clear: BoolArray = (ends.lower > 0) | (ends.upper < 0)
-    tone = list(np.where(clear, BLUE, GREY))
-    face = list(np.where(clear, BLUE, "white"))
+    tone = np.where(clear, np.where(values > 0, BLUE, ORANGE), GREY).tolist()
+    face = np.where(clear, tone, "white").tolist()
     ax.hlines(at, ends.lower, ends.upper, colors=tone, lw=1.6, zorder=2)
     ax.set_ylim(len(values) - 0.3, -0.7)
     return ax.scatter(values, at, s=size, c=face, edgecolors=tone, linewidths=1.1, zorder=3)

@@ -18,11 +18,13 @@ from cuspfa._typing import Array, Indices
 from cuspfa._utils.wording import minus, signed
 from cuspfa.posterior.fit_info import SearchEntry
 from cuspfa.posterior.provenance import versions
+from cuspfa.reporting.citations import references
 from cuspfa.reporting.figures.variables import LARGEST_DRAWN_MATRIX
 from cuspfa.reporting.headline import curve_notes
-from cuspfa.reporting.html import methods_text, narrative
+from cuspfa.reporting.html import narrative
 from cuspfa.reporting.html.content import LoadingsOnAxes, ReportContent
 from cuspfa.reporting.html.figures import figures, matrices
+from cuspfa.reporting.methods_text import again, methods
 from cuspfa.reporting.summary import next_words, ridge_text
 
 UNIT = 10_000
@@ -47,9 +49,9 @@ def render(content: ReportContent, title: str | None = None) -> str:
         measures=narrative.measures(content),
         measured=narrative.measured(content),
         cautions=narrative.cautions(content),
-        done=methods_text.done(content),
-        again=methods_text.again(content.provenance),
-        citations=methods_text.citations(content),
+        methods=methods(content.posterior, content.n_draws),
+        again=again(content.provenance),
+        citations=[one.text for one in references(content.posterior)],
         figures=figures(content),
         matrices=matrices(content),
         curve_notes=curve_notes(content.summary.curve),

@@ -10,11 +10,12 @@ from typing import Any
 
 from cuspfa.reporting.plots.intervals import plot_communality, plot_forest
 from cuspfa.reporting.plots.maps import plot_correlation, plot_loadings
-from cuspfa.reporting.plots.progress import plot_model_error, plot_search, plot_trace
+from cuspfa.reporting.plots.progress import plot_model_error, plot_scree, plot_search, plot_trace
 
 PLOTS: dict[str, Callable[..., Any]] = {
     "search": plot_search,
     "model_error": plot_model_error,
+    "scree": plot_scree,
     "loadings": plot_loadings,
     "forest": plot_forest,
     "correlation": plot_correlation,
@@ -30,6 +31,7 @@ __all__ = [
     "plot_forest",
     "plot_loadings",
     "plot_model_error",
+    "plot_scree",
     "plot_search",
     "plot_trace",
 ]

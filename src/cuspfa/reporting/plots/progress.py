@@ -11,6 +11,7 @@ from cuspfa._typing import RandomState
 from cuspfa._utils.arguments import must_be
 from cuspfa._utils.fit_warning_text import HIGHEST_R_HAT
 from cuspfa._utils.wording import counted
+from cuspfa.diagnostics.fit_measures import WIDEST_BY_FACTORS, eigenvalues_beside_noise
 from cuspfa.diagnostics.mcmc import r_hat_text
 from cuspfa.errors import InputError
 from cuspfa.posterior.base import Posterior, check_posterior
@@ -18,6 +19,7 @@ from cuspfa.posterior.draws import Draws
 from cuspfa.posterior.fit_info import FitInfo
 from cuspfa.reporting.figures.canvas import ManyAxes, panels, say, together
 from cuspfa.reporting.figures.error_curve import draw_error_curve
+from cuspfa.reporting.figures.scree import draw_scree
 from cuspfa.reporting.figures.search import draw_bound, draw_chains, draw_search, draw_shares
 from cuspfa.reporting.headline import curve_notes, large_share
 from cuspfa.reporting.plots._numbers import make_draws
@@ -111,6 +113,53 @@ def plot_model_error(posterior: Posterior, ax: Any = None) -> Axes:
     axes.set_title("How wrong may the model be?")
     if curve.gap is not None:
         axes.set_title("\n".join(textwrap.wrap(curve_notes(curve)[0], 60)), fontsize="small")
+    return axes
+
+
+def plot_scree(posterior: Posterior, ax: Any = None) -> Axes:
+    """Draw the eigenvalues of the sample correlations beside those of uncorrelated data.
+
+    Parallel analysis counts the leading eigenvalues that are above the 95 % quantile of
+    uncorrelated data with as many rows; these points are filled. It is the analysis of the summary:
+    of up to 60 columns the eigenvalues are those of `kind="factors"` in `parallel_analysis`, with
+    communalities in the diagonal, of more columns those of the correlations themselves. A dashed
+    line is the number of factors of the fit.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        Of a fitted model: `model.posterior_`.
+    ax : matplotlib Axes or None, default=None
+        Where to draw; None makes a figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from cuspfa import CuspFactorAnalysis, datasets, plots
+    >>> X = datasets.simulate(200, 10, 2, random_state=1).X
+    >>> plots.plot_scree(CuspFactorAnalysis().fit(X).posterior_).get_title()
+    'Parallel analysis: 2 factors'
+    """
+    check_posterior(posterior)
+    (axes,) = panels(ax, 1, (5.6, 3.6))
+    correlation = posterior.sample_correlation
+    if correlation is None:
+        axes.set_title("Eigenvalues of the correlations")
+        say(axes, "the sample correlations are not kept")
+        return axes
+    found = eigenvalues_beside_noise(correlation, posterior.correlation_rows)
+    if found is None:
+        axes.set_title("Eigenvalues of the correlations, without parallel analysis")
+        values = np.asarray(np.linalg.eigvalsh(correlation)[::-1], dtype=float)
+        draw_scree(axes, values, None, 0, posterior.n_active)
+    else:
+        axes.set_title(f"Parallel analysis: {counted(found.n_factors, 'factor')}")
+        draw_scree(axes, found.observed, found.reference, found.n_factors, posterior.n_active)
+        if len(correlation) <= WIDEST_BY_FACTORS:
+            axes.set_ylabel("eigenvalue, communalities in the diagonal")
     return axes
 
 

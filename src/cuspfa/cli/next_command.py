@@ -1,0 +1,51 @@
+"""The command to run after a fit."""
+
+from __future__ import annotations
+
+import shlex
+from importlib.util import find_spec
+from itertools import count
+from pathlib import Path
+from typing import NamedTuple
+
+from cuspfa.cli.options import FitOptions
+from cuspfa.cli.provenance import command_of
+
+
+class NextCommand(NamedTuple):
+    """A complete command, and what it is for."""
+
+    purpose: str
+    command: str
+
+
+def command_after(options: FitOptions) -> NextCommand:
+    """Save the fit; of a saved one write the report, and after that the tables."""
+    if options.output is None:
+        stem = options.example or _stem(options.data)
+        words = ["-o", str(_unused(stem, ".cusp"))]
+        return NextCommand("Save the fit:", f"{command_of(options)} {shlex.join(words)}")
+    saved = str(options.output)
+    if options.report is None:
+        words = ["cuspfa", "report", saved, "-o", str(_unused(_stem(saved), ".html"))]
+        return NextCommand("The report, as a page for a browser:", shlex.join(words))
+    suffix = ".docx" if find_spec("docx") is not None else ".html"
+    tables = str(_unused(f"{_stem(saved)}-tables", suffix))
+    words = ["cuspfa", "table", saved, "-o", tables]
+    return NextCommand("Tables for a paper:", shlex.join(words))
+
+
+def _stem(path: str | None) -> str:
+    """The name of a file without its suffixes, to call another file by."""
+    name = "" if path in (None, "-") else Path(str(path)).resolve().name
+    return name.partition(".")[0] or "fit"
+
+
+def _unused(stem: str, suffix: str) -> Path:
+    """A file in this folder that does not exist yet."""
+    path = Path(f"{stem}{suffix}")
+    for number in count(2):
+        if not path.exists():
+            break
+        path = Path(f"{stem}{number}{suffix}")
+    return path

@@ -1,0 +1,162 @@
+"""The methods of an analysis in sentences: for the report, and as a paragraph for a paper."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cuspfa._utils.spelling import as_argument, as_option
+from cuspfa._utils.wording import counted, listed, minus
+from cuspfa.data.tables.cells import clean
+from cuspfa.model.prior import CuspPrior
+from cuspfa.posterior.fit_info import FitInfo, ModelErrorPath
+from cuspfa.posterior.provenance import Provenance
+from cuspfa.reporting.citations import made_with
+from cuspfa.reporting.provenance_text import LISTED_COLUMNS, data_text, remarks, settings_text
+from cuspfa.reporting.recipe import python_recipe
+from cuspfa.reporting.summary import ridge_text
+
+if TYPE_CHECKING:
+    from cuspfa.posterior.base import Posterior
+
+READING_NOTES = "Left out and assumed"
+"""The term whose sentences have advice for the next fit, and are no part of the paragraph."""
+
+
+def methods(posterior: Posterior, n_draws: int) -> list[tuple[str, str]]:
+    """Terms of a section on methods, each with its sentences."""
+    provenance = posterior.provenance
+    lines = [("Data", _data_text(posterior))]
+    if provenance is not None and provenance.data is not None:
+        said = remarks(provenance.data, as_option if provenance.command else as_argument)
+        lines += [(READING_NOTES, " ".join(said))] if said else []
+    lines.append(("Missing values", _missing_text(posterior)))
+    lines.append(("Model", _model_text(len(posterior.column_names), posterior.n_active)))
+    if error := _error_text(posterior):
+        lines.append(("Model error", error))
+    prior = posterior.prior
+    # A sampler that moves between numbers of factors has a finite spike in any case.
+    moves = posterior.kind == "gibbs" and not posterior.number_given
+    spike = getattr(posterior, "spike", None) if moves else prior.spike
+    lines.append(("Prior", _prior_text(prior, spike)))
+    if posterior.fit_info is not None:
+        lines.append(("Method", _method_text(posterior, posterior.fit_info)))
+    intervals = f"95 % credible intervals from {n_draws} draws of the posterior"
+    lines.append(("Intervals", f"Intervals are {intervals}, given the number of factors."))
+    if provenance is not None:
+        lines.append(("Settings", f"The settings were: {settings_text(provenance.settings)}"))
+    made = ", ".join(f"{name} {number}" for name, number in made_with(posterior))
+    lines.append(("Versions", f"The software was {made}."))
+    return lines
+
+
+def methods_paragraph(posterior: Posterior, n_draws: int) -> str:
+    """The same sentences as one paragraph."""
+    terms = methods(posterior, n_draws)
+    return " ".join(text for term, text in terms if term != READING_NOTES)
+
+
+def _data_text(posterior: Posterior) -> str:
+    provenance = posterior.provenance
+    rows = counted(posterior.n_rows, "row")
+    columns = counted(len(posterior.column_names), "column")
+    size = f"{rows} and {columns} were analysed."
+    if provenance is None or provenance.data is None:
+        return size
+    data = provenance.data
+    gone = [clean(name) for name in (*(one.name for one in data.dropped), *data.excluded)]
+    if gone:
+        were = "was" if len(gone) == 1 else "were"
+        size += f" {counted(len(gone), 'column')} {were} left out: {listed(gone, LISTED_COLUMNS)}."
+    return f"{data_text(data)} {size}"
+
+
+def _missing_text(posterior: Posterior) -> str:
+    lacking = posterior.n_rows - np.asarray(posterior.column_counts)
+    total = int(np.sum(lacking))
+    if not total:
+        return "No value was missing in the rows that were analysed."
+    cells = posterior.n_rows * len(lacking)
+    columns = counted(int(np.sum(lacking > 0)), "column")
+    return (
+        f"{total} of {cells} values ({100 * total / cells:.1f} %), in {columns}, were missing. "
+        "None was filled in and no row was dropped for them: "
+        "values are taken as missing at random."
+    )
+
+
+def _model_text(p: int, k: int) -> str:
+    return (
+        f"The model is Gaussian factor analysis: each of the {p} variables is a weighted sum of "
+        f"{k} common factor{'s' * (k != 1)} and noise of its own. Loadings are shown on the "
+        "correlation scale."
+    )
+
+
+def _error_text(posterior: Posterior) -> str:
+    """Empty where the model is taken as exact."""
+    size = posterior.model_error
+    info = posterior.fit_info
+    ridge = ModelErrorPath() if info is None else info.model_errors
+    if not size and not ridge:
+        return ""
+    text = (
+        "The covariance of the population may differ from that of the factor model by an error of "
+        f"RMSEA {size:g} (Wu & Browne, 2015)"
+    )
+    if not ridge:
+        return f"{text}, which was given. Correlations and new rows are those of the population."
+    return (
+        f"{text}, which was learned with the number of factors. {ridge_text(ridge)} Correlations "
+        "and new rows are those of the population."
+    )
+
+
+def _prior_text(prior: CuspPrior, spike: float | None) -> str:
+    slab = repr(prior.slab)
+    where = "at zero" if spike is None else f"of variance {spike:g}"
+    noise = f"inverse gamma ({prior.noise_shape:g}, {prior.noise_rate:g})"
+    if prior.noise_shape <= 0:
+        noise += ", which is nearly flat above a floor"
+    return minus(
+        "The prior is the cumulative shrinkage process (Legramanti, Durante & Dunson, 2020) with "
+        f"α = {prior.alpha:g}, the expected number of factors under the prior; slab {slab}, spike "
+        f"{where}; noise variances {noise}."
+    )
+
+
+def _method_text(posterior: Posterior, fit_info: FitInfo) -> str:
+    tried = [entry.n_factors for entry in fit_info.search]
+    if fit_info.method == "gibbs":
+        chains = counted(posterior.n_chains, "chain")
+        found = posterior.diagnostics
+        met = ""
+        if found is not None and math.isfinite(found.worst_r_hat):
+            met = (
+                f" R-hat is at most {found.worst_r_hat:.3f} and the effective size at least "
+                f"{found.smallest_size:.0f}."
+            )
+        ended = "converged" if fit_info.converged else fit_info.status
+        return f"The posterior was drawn by a Gibbs sampler with {chains}; {ended}.{met}"
+    number = "the number of factors was given"
+    if not posterior.number_given:
+        number = "no other number of factors was tried"
+    if len(tried) > 1:
+        number = f"numbers of factors from {min(tried)} to {max(tried)} were tried and compared"
+    bound = minus(f"{fit_info.lower_bound:.2f}")
+    ended = "The fit converged" if fit_info.converged else f"The fit ended ({fit_info.status})"
+    return (
+        f"The posterior was approximated by variational inference (Legramanti, 2020); {number}. "
+        f"{ended} after {counted(fit_info.n_iter, 'iteration')}, with an evidence lower bound of "
+        f"{bound}."
+    )
+
+
+def again(provenance: Provenance | None) -> list[tuple[str, str]]:
+    """The command and the Python code that repeat the fit, each with its kind."""
+    if provenance is None:
+        return []
+    kinds = (("Command", provenance.command), ("Python", python_recipe(provenance)))
+    return [(kind, text) for kind, text in kinds if text]
