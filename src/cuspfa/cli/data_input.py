@@ -96,7 +96,7 @@ def fitted_model(
     names: list[str],
     *,
     n_factors: int | None = None,
-    rotation: str | None = None,
+    rotation: RotationMethod | None = None,
     callback: Callable[[Any], None] | None = None,
 ) -> CuspFactorAnalysis:
     """The model fitted to rows with these names. Its warnings are those of `warnings_of`."""
