@@ -12,6 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from cuspfa import CuspFactorAnalysis, Variational, datasets, plots
+from cuspfa.reporting.figures.canvas import colours
 
 HERE = Path(__file__).parent
 BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#888888"
@@ -51,7 +52,7 @@ def front_picture() -> None:
     left.set_xticks(range(5, 13))
     left.legend(framealpha=1.0, edgecolor="none", loc="lower right", fontsize=8)
 
-    image = right.imshow(model.loadings_.T, cmap="PuOr_r", vmin=-1, vmax=1, aspect="auto")
+    image = right.imshow(model.loadings_.T, cmap=colours(), vmin=-1, vmax=1, aspect="auto")
     right.set_xticks(np.arange(25), bfi.feature_names, rotation=90, fontsize=7)
     right.set_yticks(
         np.arange(model.n_factors_), [f"F{i + 1}" for i in range(model.n_factors_)], fontsize=7
@@ -72,6 +73,7 @@ def pictures_of_plots() -> None:
     for name, ax in {
         "plots_search.png": left,
         "plots_model_error.png": plots.plot_model_error(posterior),
+        "plots_scree.png": plots.plot_scree(posterior),
         "plots_loadings.png": loadings,
         "plots_forest.png": forests[0],
     }.items():

@@ -38,6 +38,7 @@ from support import answers, run_python, with_missing, write_csv
 ROOT = Path(__file__).parents[2]
 PROGRAM = "from cuspfa.cli import main; main()"
 pytestmark = pytest.mark.usefixtures("plain_terminal")
+FRONT_PAGES = ("README.md", "CHANGELOG.md")
 COMMANDS = [name for name in program.app if not name.startswith("-")]
 ODD_NAMES = ["Größe, cm", 'say "hi"', "名前の長い列", "d", "e", "f", "g", "h"]
 
@@ -130,6 +131,13 @@ def test_the_page_on_the_program_knows_every_command():
         assert f"\n## {command}\n" in page
     for code in re.findall(r"^(\d+) ", program.__doc__, re.MULTILINE):
         assert re.search(rf"^\| {code} \|", page, re.MULTILINE)
+
+
+def test_the_first_page_and_the_changelog_know_every_command():
+    first, changes = (ROOT.joinpath(name).read_text(encoding="utf-8") for name in FRONT_PAGES)
+    for command in COMMANDS:
+        assert f"cuspfa {command}" in first
+        assert f"`{command}`" in changes or f"cuspfa {command}" in changes
 
 
 def test_sorted_loadings_and_communalities(cuspfa, plain_csv):

@@ -159,7 +159,7 @@ def plot_scree(posterior: Posterior, ax: Any = None) -> Axes:
         axes.set_title(f"Parallel analysis: {counted(found.n_factors, 'factor')}")
         draw_scree(axes, found.observed, found.reference, found.n_factors, posterior.n_active)
         if len(correlation) <= WIDEST_BY_FACTORS:
-            axes.set_ylabel("eigenvalue, communalities in the diagonal")
+            axes.set_ylabel("eigenvalue,\ncommunalities in the diagonal")
     return axes
 
 
