@@ -87,7 +87,7 @@ def test_an_empty_row_beside_rows_that_lack_some_values(rows: Any) -> None:
 
 
 def held(rows: Any, kind: str, folder: Path) -> Any:
-    """The same rows in every kind of thing that a fit takes."""
+    """The same rows in every form of data that a fit takes."""
     frame = pd.DataFrame(rows, columns=NAMES)
     if kind == "frame":
         return frame

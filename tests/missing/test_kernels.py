@@ -65,7 +65,7 @@ def one_step(steps=2, seed=0):
     return smallest_p_value(before, after)
 
 
-def test_a_sweep_leaves_the_joint_distribution_as_it_is():
+def test_a_sweep_leaves_the_joint_law_as_it_is():
     assert one_step() > 1e-4
 
 

@@ -153,7 +153,7 @@ def _numbers(option: str, text: str | None) -> list[float] | None:
 # --- what a fit was told ---
 
 
-class Remembered(NamedTuple):
+class CompletedOptions(NamedTuple):
     """How new rows are read: as the command line says, and otherwise as the data of the fit."""
 
     how: Reading
@@ -162,7 +162,9 @@ class Remembered(NamedTuple):
     """What was taken from the fit, as options, apart from the names of the rows."""
 
 
-def as_in_fit(read: ReadingOptions, id_column: str | None, fit: Posterior, path: str) -> Remembered:
+def as_in_fit(
+    read: ReadingOptions, id_column: str | None, fit: Posterior, path: str
+) -> CompletedOptions:
     """Options of reading new rows, completed by those of the fit.
 
     An option with an empty value, such as --missing=, is not completed.
@@ -170,7 +172,7 @@ def as_in_fit(read: ReadingOptions, id_column: str | None, fit: Posterior, path:
     how = read.reading()
     data = None if fit.provenance is None else fit.provenance.data
     if data is None:
-        return Remembered(how, id_column, [])
+        return CompletedOptions(how, id_column, [])
     known, told = data.options, []
     if read.missing is None and known.missing:
         how = replace(how, missing=known.missing)
@@ -182,4 +184,4 @@ def as_in_fit(read: ReadingOptions, id_column: str | None, fit: Posterior, path:
         how = replace(how, answers=data.answers)
     if id_column is None and known.id_column is not None:
         id_column = known.id_column
-    return Remembered(how, id_column or None, told)
+    return CompletedOptions(how, id_column or None, told)

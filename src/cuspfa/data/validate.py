@@ -36,15 +36,12 @@ class CheckedRows(NamedTuple):
     """Positions of rows without any value, which are left out of data to be fitted."""
 
 
-def check_rows(
-    data: Any, names: list[str] | None = None, *, allow_missing: bool = False, fitted: bool = False
-) -> CheckedRows:
+def check_rows(data: Any, *, allow_missing: bool = False, fitted: bool = False) -> CheckedRows:
     """Rows and names of any table of finite numbers; one row or constant columns are accepted.
 
-    `names` are for an array, which has none of its own. `allow_missing` accepts NaN. If the data
-    are `fitted`, rows without any value are left out.
+    `allow_missing` accepts NaN. If the data are `fitted`, rows without any value are left out.
     """
-    return _read_rows(data, names, allow_missing, fitted=fitted)[0]
+    return _read_rows(data, None, allow_missing, fitted=fitted)[0]
 
 
 def check_table(
@@ -52,7 +49,8 @@ def check_table(
 ) -> CheckedRows:
     """Rows and names of data to be fitted: at least two rows, and no constant or empty column.
 
-    Rows without any value carry no information and are left out.
+    Rows without any value carry no information and are left out. `names` are for an array, which
+    has none of its own.
     """
     table, ranges = _read_rows(data, names, allow_missing, fitted=True)
     n, p = table.rows.shape

@@ -102,7 +102,7 @@ class CuspFactorAnalysis(PredictionMixin, BaseEstimator):  # type: ignore[misc]
     expected_active_factors_ : float
         E[H*], under q or over draws.
     lower_bound_ : float
-        The evidence lower bound of the chosen run, for the data as the engine saw them. Comparable
+        The evidence lower bound of the chosen run, for the centred and scaled data. Comparable
         between fits of the same data with the same `standardize` and the same `mean` setting; NaN
         of a sampler, which has none.
     search_ : SearchPath, a list of SearchEntry

@@ -56,9 +56,9 @@ class _Normal(NamedTuple):
         return np.asarray(self.covariance / sd[:, None] / sd)
 
 
-def too_long(data: IncompleteRows, steps: int = FEWEST_STEPS) -> bool:
+def too_long(data: IncompleteRows) -> bool:
     """Would EM without a factor model take long?"""
-    return len(data.patterns) * float(data.rows.shape[1]) ** 3 * steps > MOST_EM_WORK
+    return len(data.patterns) * float(data.rows.shape[1]) ** 3 * FEWEST_STEPS > MOST_EM_WORK
 
 
 def unrestricted(data: IncompleteRows, mean: Array, covariance: Array) -> Unrestricted | None:

@@ -50,7 +50,7 @@ class CuspPrior:
 
     Notes
     -----
-    The variances are on the scale of the data as the engine sees them, so the same prior means
+    The variances are on the scale of the data after centring and scaling, so the same prior means
     different things with and without standardised columns; the defaults are for standardised
     ones. `CuspFactorAnalysis.as_published` sets prior and treatment of the data together.
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from cuspfa.posterior.error_curve import ModelErrorCurve as ModelErrorCurve
     from cuspfa.posterior.files import load_scores as load_scores
     from cuspfa.posterior.fit_info import FitInfo as FitInfo
+    from cuspfa.posterior.fit_info import ModelErrorEntry as ModelErrorEntry
+    from cuspfa.posterior.fit_info import ModelErrorPath as ModelErrorPath
     from cuspfa.posterior.fit_info import SearchEntry as SearchEntry
     from cuspfa.posterior.fit_info import SearchPath as SearchPath
     from cuspfa.posterior.predictive import FactorScores as FactorScores
@@ -30,7 +32,13 @@ _DEFINED_IN = {
     "cuspfa.posterior.draws": ("Draws", "Interval"),
     "cuspfa.posterior.error_curve": ("CurveGap", "CurvePoint", "ModelErrorCurve"),
     "cuspfa.posterior.files": ("load_scores",),
-    "cuspfa.posterior.fit_info": ("FitInfo", "SearchEntry", "SearchPath"),
+    "cuspfa.posterior.fit_info": (
+        "FitInfo",
+        "ModelErrorEntry",
+        "ModelErrorPath",
+        "SearchEntry",
+        "SearchPath",
+    ),
     "cuspfa.posterior.predictive": ("FactorScores",),
     "cuspfa.posterior.provenance": ("Provenance",),
     "cuspfa.posterior.sampled": ("Diagnostics", "SampledPosterior"),

@@ -40,6 +40,6 @@ class Means(NamedTuple):
     """What is known of the means of incomplete columns."""
 
     location: Array
-    """(p,) E, as a difference to the mean of what was observed, on the scale the engine saw."""
+    """(p,) E, as a difference to the mean of what was observed, on the engine's scale."""
     counts: Array
     """(p,) values that each column has."""

@@ -72,7 +72,7 @@ class SampledPosterior(Posterior):
         Which columns are active. Their number has the posterior distribution of the number of
         factors.
     log_likelihood : ndarray (S,)
-        With the scores integrated out, for the data as the engine saw them.
+        With the scores integrated out, for the centred and scaled data.
     n_chains : int
         Chains; each has S / n_chains draws.
     spike : float

@@ -66,7 +66,7 @@ class VariationalPosterior(Posterior):
     Attributes
     ----------
     loadings_distribution : LoadingsDistribution
-        q(λ_j) = N(μ_j, V_j) of the K factors, on the scale the engine saw.
+        q(λ_j) = N(μ_j, V_j) of the K factors, on the engine's scale.
     noise_distribution : Noise
         q(σ²_j) = InvGa(A_j, B_j) on that scale.
     score_distribution : ScoreDistribution

@@ -323,7 +323,7 @@ def descend(
         turned, slope = turned[go], slope[go]
         if not len(left):
             break
-        # The first step is short, so that it stays near the same minimum.
+        # The first step is short enough to stay in the valley where it begins.
         steps[left] = steps[left] * 2.0 if iteration else 1.0 / np.maximum(size, squared_norm[left])
         trying = np.arange(len(left))  # of those left, which have not found a step yet
         for _ in range(MAX_HALVINGS):

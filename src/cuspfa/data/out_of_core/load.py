@@ -154,7 +154,7 @@ def _prepare_wide(
     matrix: CompleteMatrix
     if isinstance(found, Mapped):
         squares = found.squares / scale**2
-        matrix = MappedMatrix(found.thing, found.center, scale, squares, counted)
+        matrix = MappedMatrix(found.array, found.center, scale, squares, counted)
     else:
         matrix = DistributedColumns(found, scale, counted)
     return Prepared(CompleteSource(matrix), found.center, scale, n)

@@ -33,14 +33,14 @@ FACTORS_PLANNED = 50
 class Mapped:
     """An array on disk with its column means and sums of squares about them."""
 
-    thing: Any
+    array: Any
     center: Array
     squares: Array
 
     @property
     def n(self) -> int:
         """Number of rows."""
-        return int(self.thing.shape[0])
+        return int(self.array.shape[0])
 
     @staticmethod
     def memory(n: int, p: int) -> int:
@@ -55,31 +55,31 @@ class Mapped:
         cls, reader: Any, names: list[str] | None, check: Callable[[Block, list[str] | None], None]
     ) -> Mapped:
         """Column means and sums of squares, in one pass."""
-        (place, thing), *_ = reader.things
-        n, p = thing.shape
+        (place, array), *_ = reader.arrays
+        n, p = array.shape
         center, squares = np.empty(p), np.empty(p)
         step = max(1, MAPPED_BLOCK_SIZE // n)
-        if not _by_columns(thing):
-            return cls(thing, *_row_moments(thing, place, names, check))
+        if not _by_columns(array):
+            return cls(array, *_row_moments(array, place, names, check))
         for first in range(0, p, step):
-            part = as_kind(thing[:, first : first + step], float)
+            part = as_kind(array[:, first : first + step], float)
             here = slice(first, first + part.shape[1])
             center[here] = part.mean(axis=0)
             centred = part - center[here]
             squares[here] = np.einsum("ij,ij->j", centred, centred)
             if not np.all(np.isfinite(squares[here])):
                 check(Block(part, f"{place}, columns from {first} on", 0), None)
-        return cls(thing, center, squares)
+        return cls(array, center, squares)
 
 
 def _row_moments(
-    thing: Any, place: str, names: list[str] | None, check: Callable[..., None]
+    array: Any, place: str, names: list[str] | None, check: Callable[..., None]
 ) -> tuple[Array, Array]:
     """Means and sums of squares by blocks of rows, merged by Chan's formula."""
-    n, p = thing.shape
+    n, p = array.shape
     center, squares, done = np.zeros(p), np.zeros(p), 0
     for first, last in _row_blocks(n, p):
-        part = as_kind(thing[first:last], float)
+        part = as_kind(array[first:last], float)
         mean = part.mean(axis=0)
         if not np.all(np.isfinite(mean)):
             check(Block(part, place, first), names)
@@ -95,7 +95,7 @@ def _row_moments(
 class MappedMatrix:
     """Y = (X − 1cᵀ) diag(1/s) with X on disk."""
 
-    thing: Any
+    array: Any
     center: Array
     scale: Array
     sum_of_squares: Array
@@ -108,7 +108,7 @@ class MappedMatrix:
     def products(self, w: Array) -> tuple[Array, Array]:
         """YᵀYW and WᵀYᵀYW."""
         scaled = w / self.scale[:, None]
-        if _by_columns(self.thing):
+        if _by_columns(self.array):
             cross, inner = self._over_columns(scaled)
         else:
             cross, inner = self._over_rows(scaled)
@@ -116,12 +116,12 @@ class MappedMatrix:
         return cross, inner
 
     def _over_rows(self, scaled: Array) -> tuple[Array, Array]:
-        n, p = self.thing.shape
+        n, p = self.array.shape
         far, offset = self._is_far, self.center @ scaled
         cross = np.zeros(scaled.shape)
         inner, total = np.zeros((scaled.shape[1],) * 2), np.zeros(scaled.shape[1])
         for first, last in _row_blocks(n, p):
-            part = np.asarray(self.thing[first:last], dtype=float)
+            part = np.asarray(self.array[first:last], dtype=float)
             if far:
                 part = part - self.center
                 scores = part @ scaled
@@ -135,7 +135,7 @@ class MappedMatrix:
         return cross, inner
 
     def _over_columns(self, scaled: Array) -> tuple[Array, Array]:
-        n, p = self.thing.shape
+        n, p = self.array.shape
         step, far = max(1, MAPPED_BLOCK_SIZE // n), self._is_far
         scores, cross = np.zeros((n, scaled.shape[1])), np.empty(scaled.shape)
         for first in range(0, p, step):
@@ -151,7 +151,7 @@ class MappedMatrix:
         return cross, scores.T @ scores
 
     def _columns(self, here: slice, far: bool) -> Array:
-        part = np.asarray(self.thing[:, here], dtype=float)
+        part = np.asarray(self.array[:, here], dtype=float)
         return part - self.center[here] if far else part
 
     @property
@@ -161,10 +161,10 @@ class MappedMatrix:
 
     def statistics(self, largest: int | None = LARGEST_KEPT_DATA) -> Statistics | None:
         """Those of the rows, if these are small."""
-        n, p = self.thing.shape
+        n, p = self.array.shape
         if largest is not None and n * p > largest:
             return None
-        rows = (np.asarray(self.thing[:], dtype=float) - self.center) / self.scale
+        rows = (np.asarray(self.array[:], dtype=float) - self.center) / self.scale
         return RowMatrix(rows, self.n).statistics(None)
 
 
@@ -173,7 +173,7 @@ def _row_blocks(n: int, p: int) -> list[tuple[int, int]]:
     return [(first, min(first + size, n)) for first in range(0, n, size)]
 
 
-def _by_columns(thing: Any) -> bool:
+def _by_columns(array: Any) -> bool:
     """Is the array in column order?"""
-    flags = getattr(thing, "flags", None)
+    flags = getattr(array, "flags", None)
     return flags is not None and flags.f_contiguous and not flags.c_contiguous

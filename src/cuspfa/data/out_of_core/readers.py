@@ -86,42 +86,42 @@ class _Plain:
 
 
 class Slices(_Plain):
-    """Two-dimensional arrays that give their rows by `thing[first:last]`."""
+    """Two-dimensional arrays that give their rows by `array[first:last]`."""
 
     again = True
 
     def __init__(
-        self, things: list[tuple[str, Any]], names: list[str] | None, choose: ChooseColumns
+        self, arrays: list[tuple[str, Any]], names: list[str] | None, choose: ChooseColumns
     ) -> None:
-        self.things = things
-        for place, thing in things:
-            if len(thing.shape) != 2:
-                raise DataError(f"{place} must be a table. Got {len(thing.shape)} dimensions.")
-            if np.dtype(thing.dtype).kind not in "fiub":
-                raise DataError(f"{place} has type {thing.dtype}, which is not numeric.")
-            if thing.shape[1] != things[0][1].shape[1]:
+        self.arrays = arrays
+        for place, array in arrays:
+            if len(array.shape) != 2:
+                raise DataError(f"{place} must be a table. Got {len(array.shape)} dimensions.")
+            if np.dtype(array.dtype).kind not in "fiub":
+                raise DataError(f"{place} has type {array.dtype}, which is not numeric.")
+            if array.shape[1] != arrays[0][1].shape[1]:
                 raise DataError(
-                    f"{place} has {thing.shape[1]} columns, and {things[0][0]} has "
-                    f"{things[0][1].shape[1]}. All must have the same."
+                    f"{place} has {array.shape[1]} columns, and {arrays[0][0]} has "
+                    f"{arrays[0][1].shape[1]}. All must have the same."
                 )
-        width = int(things[0][1].shape[1])
+        width = int(arrays[0][1].shape[1])
         super().__init__(width, names, choose)
         every = self.choice.kept == list(range(width))
         self.chosen = None if every else np.array(self.choice.kept, dtype=np.intp)
-        self.n_rows: int | None = sum(int(thing.shape[0]) for _, thing in things)
+        self.n_rows: int | None = sum(int(array.shape[0]) for _, array in arrays)
 
     @property
     def is_one_array(self) -> bool:
         """Is there one dense array, with all its columns?"""
-        (_, thing), *others = self.things
+        (_, array), *others = self.arrays
         kinds = ("memmap", "ndarray", "Array", "Dataset")
-        return not others and self.chosen is None and type(thing).__name__ in kinds
+        return not others and self.chosen is None and type(array).__name__ in kinds
 
     def blocks(self, size: int, dtype: Any) -> Iterator[Block]:
         """Slices of rows."""
-        for place, thing in self.things:
-            for first in range(0, int(thing.shape[0]), size):
-                rows = thing[first : first + size]
+        for place, array in self.arrays:
+            for first in range(0, int(array.shape[0]), size):
+                rows = array[first : first + size]
                 rows = rows.toarray() if issparse(rows) else unmasked(rows)
                 rows = rows if self.chosen is None else rows[:, self.chosen]
                 # A copy, so that a memory map is read here and not where it is multiplied.

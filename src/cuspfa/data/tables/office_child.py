@@ -194,13 +194,13 @@ def _data_frames(root: Any, *, is_list: bool) -> Iterable[Any]:
             yield one
 
 
-def _followed(thing: Any) -> Any:
+def _followed(r_object: Any) -> Any:
     """The object itself, where the file has a reference to it."""
-    return thing.referenced_object if thing.info.type.name == "REF" else thing
+    return r_object.referenced_object if r_object.info.type.name == "REF" else r_object
 
 
-def _attributes(thing: Any) -> dict[str, Any]:
-    found, node = {}, thing.attributes
+def _attributes(r_object: Any) -> dict[str, Any]:
+    found, node = {}, r_object.attributes
     while node is not None and node.info.type.name == "LIST":
         tag = _followed(node.tag)
         found[tag.value.value.decode()] = _followed(node.value[0])
@@ -208,21 +208,22 @@ def _attributes(thing: Any) -> dict[str, Any]:
     return found
 
 
-def _texts(thing: Any) -> list[Any]:
+def _texts(r_object: Any) -> list[Any]:
     """A vector of texts, None where they are missing."""
-    if thing is None or thing.info.type.name != "STR":
+    if r_object is None or r_object.info.type.name != "STR":
         return []
     return [
-        None if one.value is None else one.value.decode("utf-8", "replace") for one in thing.value
+        None if one.value is None else one.value.decode("utf-8", "replace")
+        for one in r_object.value
     ]
 
 
-def _numbers(thing: Any) -> list[Any]:
+def _numbers(r_object: Any) -> list[Any]:
     """A vector of numbers, None where they are missing."""
     import numpy as np
 
-    values = np.ma.filled(np.ma.asarray(thing.value, dtype=float), math.nan).tolist()
-    integer = thing.info.type.name in ("INT", "LGL")
+    values = np.ma.filled(np.ma.asarray(r_object.value, dtype=float), math.nan).tolist()
+    integer = r_object.info.type.name in ("INT", "LGL")
     return [None if v != v or (integer and v == NA_INTEGER) else v for v in values]
 
 

@@ -39,7 +39,7 @@ def random_restarts(
 def _run_once(search: Search, n_factors: int | None, rng: np.random.Generator) -> list[Run]:
     n_terms = search.max_factors + 1
     start = draw_start(search.source, search.prior, n_terms, rng, n_factors)
-    # The run of a search that was stopped is kept too: the caller sees it by its status.
+    # The run of a search that was stopped is kept too: its status tells the caller.
     with suppress(SearchStopped):
         search.try_state(start, patient=True)
     return list(search.candidates.best_by_k.values())

@@ -152,11 +152,11 @@ def _loading(tables: ApaTables, one: Estimate, largest: bool) -> Cell:
     return _estimate(one, show=tables.intervals)._replace(bold=largest)
 
 
-def _estimate(one: Estimate | None, *, show: bool = True, digits: int = 2) -> Cell:
+def _estimate(one: Estimate | None, *, show: bool = True) -> Cell:
     if one is None or math.isnan(one.value):
         return Cell(UNSURE)
     return Cell(
-        number=Number(one.value, digits),
+        number=Number(one.value),
         interval=(one.lower, one.upper) if show else None,
     )
 
