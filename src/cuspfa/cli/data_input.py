@@ -64,6 +64,17 @@ def check_model(options: ModelOptions) -> None:
             raise InputError("--max-factors is for --method variational. Leave it out.")
 
 
+def check_number(factors: int | None, max_factors: int | None) -> None:
+    """Refuse a number of factors below 0, and one that is both given and searched for."""
+    if factors is not None:
+        whole("--factors", factors, 0)
+    if factors is not None and max_factors is not None:
+        raise InputError(
+            "--factors gives the number of factors, and --max-factors limits the search for it. "
+            "Give one of them."
+        )
+
+
 def estimator_of(
     options: ModelOptions,
     *,
