@@ -14,7 +14,7 @@ from cuspfa._utils.wording import counted, listed
 from cuspfa.cli.console import Terminal
 from cuspfa.cli.data_input import (
     check_data,
-    check_factors,
+    check_enough_columns,
     check_model,
     check_number,
     choose_columns,
@@ -164,7 +164,7 @@ def _fits_of_groups(
     check_number(options.factors, options.max_factors)
     table, groups, n_lacking = _divided(_file_with_groups(options), options)
     show_table(page, table, quiet=options.quiet)
-    check_factors(options.factors, len(table.names))
+    check_enough_columns(options.factors, len(table.names))
     if n_lacking:
         rows = counted(n_lacking, "row")
         page.paragraph(f"Left out {rows} without a value of {options.by}.")
