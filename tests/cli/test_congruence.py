@@ -43,7 +43,7 @@ def test_each_pair_of_groups(cuspfa, data):
     assert "Left out groups of fewer than 10 rows: 4 (5)." in out
     assert "looks like" not in out
     for one, other in (("1", "2"), ("1", "3"), ("2", "3")):
-        head = f"group {one} ({SIZES[one]} rows, 2 factors) and group {other}"
+        head = f"group = {one} ({SIZES[one]} rows, 2 factors) and group = {other}"
         assert f"{head} ({SIZES[other]} rows, 2 factors):\n{expected(one, other)}\n" in out
     assert "--no-procrustes compares" in out
     assert expected("1", "2").congruence.min() > 0.9 > expected("1", "3").congruence.min()
@@ -84,6 +84,30 @@ def test_two_saved_fits(cuspfa, data):
     assert "by" not in found
 
 
+def test_one_line_for_each_pair(cuspfa, data):
+    words = ("--by", "group", "--factors", 2, "--quiet")
+    code, out, err = cuspfa("congruence", "answers.csv", *words)
+    assert code == 0
+    assert "Left out 4 rows" in err
+    values = expected("1", "2").congruence
+    equal, alike = int(np.sum(values >= 0.95)), int(np.sum((values >= 0.85) & (values < 0.95)))
+    said = [f"{number} {word}" for number, word in ((equal, "equal"), (alike, "alike")) if number]
+    first, *others = out.splitlines()
+    assert first == f"group = 1 and group = 2: 2 factors, {', '.join(said)}"
+    assert len(others) == 2
+
+
+def test_a_factor_that_the_other_fit_does_not_have(cuspfa, data):
+    for k in (1, 2):
+        write_csv("1.csv", COLUMNS, rows_of("1").tolist())
+        assert cuspfa("fit", "1.csv", "--factors", k, "-o", f"{k}.cusp", "--quiet")[0] == 0
+    code, out, _ = cuspfa("congruence", "2.cusp", "1.cusp", "--quiet")
+    assert code == 0
+    assert "1 not in the second" in out
+    pairs = json.loads(cuspfa("congruence", "2.cusp", "1.cusp", "--json")[1])["comparisons"][0]
+    assert [one["congruence"] is None for one in pairs["pairs"]].count(True) == 1
+
+
 def test_words_and_codes_as_groups(cuspfa):
     rows = [[word, *row] for word in ("b", "a") for row in rows_of("1")[:40].tolist()]
     rows += [["unknown", *row] for row in rows_of("2")[:20].tolist()]
@@ -119,6 +143,7 @@ def test_a_column_that_is_constant_in_a_group(cuspfa):
         (["answers.csv", "--by", "a"], "--by must be a column with at most 12 groups"),
         (["answers.csv", "--by", "group", "--id", "group"], "--id and --by must be two columns"),
         (["answers.csv", "--by", "group", "--factors", "9"], "--factors must be at most the 8"),
+        (["answers.csv", "--by", "group", "--factors", "2", "--max-factors", "3"], "one of them"),
         (["answers.csv", "--by", "group", "--missing", "1,2"], "must have at least two groups"),
         (["--example", "bfi", "--by", "gender"], "--by: --example has no column with groups"),
         ([".", "--by", "group"], "needs all rows in memory"),

@@ -228,6 +228,7 @@ def test_no_factors_is_an_answer(cuspfa, tmp_path):
     assert code == 0
     assert "No factors can be told from chance" in out
     assert "hence no loadings" in out
+    assert last_command(out) == ["select-n-factors", "noise.csv"]
     code, out, _ = cuspfa("fit", path, "--json")
     assert json.loads(out)["n_factors"] == 0
     assert cuspfa("info", "none.cusp")[0] == 0

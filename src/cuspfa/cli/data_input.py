@@ -65,6 +65,17 @@ def check_model(options: ModelOptions) -> None:
             raise InputError("--max-factors is for --method variational. Leave it out.")
 
 
+def check_number(factors: int | None, max_factors: int | None) -> None:
+    """Refuse a number of factors below 0, and one that is both given and searched for."""
+    if factors is not None:
+        whole("--factors", factors, 0)
+    if factors is not None and max_factors is not None:
+        raise InputError(
+            "--factors gives the number of factors, and --max-factors limits the search for it. "
+            "Give one of them."
+        )
+
+
 def estimator_of(
     options: ModelOptions,
     *,
@@ -134,7 +145,7 @@ def read_data(
     names of the columns are known by then.
     """
     table = _table(options, page, factors, quiet)
-    check_factors(factors, len(table.names))
+    check_enough_columns(factors, len(table.names))
     show_table(page, table, quiet=quiet)
     return table
 
@@ -205,7 +216,7 @@ def choose_columns(
     asked = parse_columns("--columns", options.columns or (), names)
     unwanted = parse_columns("--exclude", options.exclude or (), names)
     included = parse_columns("--include", options.include or (), names)
-    check_factors(factors, len(names))
+    check_enough_columns(factors, len(names))
     chosen = sorted({*asked, *included}) if options.columns else range(len(names))
     return ColumnChoice(
         chosen, unwanted, bool(options.columns), included=included, drops_covariates=True
@@ -223,7 +234,7 @@ def _table(options: DataOptions, page: Page, factors: int | None, quiet: bool) -
         return screened(file, choose, options.read.reading())
 
     def on_plan(plan: Plan) -> None:
-        check_factors(factors, plan.n_columns)
+        check_enough_columns(factors, plan.n_columns)
         if not quiet:
             page.paragraph(f"Reading {options.data} by blocks: {plan} of memory.")
 
@@ -239,7 +250,7 @@ def _table(options: DataOptions, page: Page, factors: int | None, quiet: bool) -
         )
 
 
-def check_factors(factors: int | None, columns: int) -> None:
+def check_enough_columns(factors: int | None, columns: int) -> None:
     """Refuse more factors than columns."""
     if factors is not None and factors > columns:
         raise must_be("--factors", f"at most the {columns} columns analysed", factors)

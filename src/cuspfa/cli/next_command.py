@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import fields
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
-from cuspfa.cli.options import FitOptions
+from cuspfa.cli.options import FitOptions, ModelOptions, SelectOptions
 from cuspfa.cli.provenance import command_of
 
 
@@ -19,8 +20,15 @@ class NextCommand(NamedTuple):
     command: str
 
 
-def command_after(options: FitOptions) -> NextCommand:
-    """Save the fit; of a saved one write the report, and after that the tables."""
+def command_after(options: FitOptions, *, looked_in_vain: bool = False) -> NextCommand:
+    """Save the fit; of a saved one write the report, and after that the tables.
+
+    Where factors were looked for in rows in memory and none was found: other rules.
+    """
+    if looked_in_vain:
+        shared = {one.name: getattr(options, one.name) for one in fields(ModelOptions)}
+        command = command_of(SelectOptions(**shared), "select-n-factors")
+        return NextCommand("The number of factors by other rules:", command)
     if options.output is None:
         stem = options.example or _stem(options.data)
         words = ["-o", str(_unused(stem, ".cusp"))]

@@ -40,13 +40,13 @@ def data_provenance(options: FitOptions, table: Table) -> DataProvenance:
     return replace(table_provenance(table), source=source, form=form, options=told)
 
 
-def command_of(options: FitOptions) -> str:
+def command_of(options: DataOptions, command: str = "fit") -> str:
     """The command line, without options that have their defaults or say what is shown."""
-    words = ["cuspfa", "fit"] if options.data is None else ["cuspfa", "fit", options.data]
+    words = ["cuspfa", command, *([] if options.data is None else [options.data])]
     return shlex.join([*words, *_given(options)])
 
 
-def _given(options: FitOptions) -> Iterator[str]:
+def _given(options: DataOptions) -> Iterator[str]:
     """Options with another value than the default, and their values."""
     for name, value in given_options(options):
         yield from _option_words(name, value)

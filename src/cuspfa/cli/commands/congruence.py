@@ -14,8 +14,9 @@ from cuspfa._utils.wording import counted, listed
 from cuspfa.cli.console import Terminal
 from cuspfa.cli.data_input import (
     check_data,
-    check_factors,
+    check_enough_columns,
     check_model,
+    check_number,
     choose_columns,
     fitted_model,
     needs_memory,
@@ -35,6 +36,7 @@ from cuspfa.data.tables.cells import clean, is_missing, missing_codes, parse_num
 from cuspfa.data.tables.column_names import find_column
 from cuspfa.data.tables.read_table import Table, reads_by_blocks, screened
 from cuspfa.data.tables.reader import FileTable, read_file
+from cuspfa.diagnostics.retention import ALIKE_CONGRUENCE, EQUAL_CONGRUENCE
 from cuspfa.errors import DataError, InputError
 from cuspfa.posterior.base import Posterior
 from cuspfa.rotation.congruence import FactorCongruence, factor_congruence
@@ -56,8 +58,8 @@ class NamedFit(NamedTuple):
 
     @property
     def called(self) -> str:
-        """The file, or the column and its value, such as "gender 1"."""
-        return f"{self.by} {self.name}".strip()
+        """The file, or the column and its value, such as "gender = 1"."""
+        return f"{self.by} = {self.name}" if self.by else self.name
 
     @property
     def described(self) -> str:
@@ -77,6 +79,20 @@ class Comparison(NamedTuple):
     first: NamedFit
     second: NamedFit
     found: FactorCongruence
+
+    @property
+    def headline(self) -> str:
+        """How many of the factors are equal, alike, different, or not in the second fit."""
+        values = self.found.congruence
+        numbers = {
+            "equal": np.sum(values >= EQUAL_CONGRUENCE),
+            "alike": np.sum((values >= ALIKE_CONGRUENCE) & (values < EQUAL_CONGRUENCE)),
+            "different": np.sum(values < ALIKE_CONGRUENCE),
+            "not in the second": np.sum(np.isnan(values)),
+        }
+        words = ", ".join(f"{number} {word}" for word, number in numbers.items() if number)
+        factors = counted(len(values), "factor")
+        return f"{self.first.called} and {self.second.called}: {factors}, {words}"
 
 
 def run_congruence(first: Path | None, second: Path | None, options: CongruenceOptions) -> None:
@@ -113,9 +129,11 @@ def run_congruence(first: Path | None, second: Path | None, options: CongruenceO
                 "warnings": told,
             }
         )
+    elif options.quiet:
+        for one in found:
+            Terminal().print(one.headline, soft_wrap=True, markup=False)
     else:
-        # With --quiet notes go to standard error, and the tables to standard output.
-        _show(Page(Terminal()), found, options.procrustes)
+        _show(page, found, options.procrustes)
     show_warnings(page, told)
 
 
@@ -143,11 +161,10 @@ def _fits_of_groups(
     """Fits of the groups, what JSON has of the data, and warnings."""
     check_data(options)
     check_model(options)
+    check_number(options.factors, options.max_factors)
     table, groups, n_lacking = _divided(_file_with_groups(options), options)
     show_table(page, table, quiet=options.quiet)
-    if options.factors is not None:
-        whole("--factors", options.factors, 1)
-        check_factors(options.factors, len(table.names))
+    check_enough_columns(options.factors, len(table.names))
     if n_lacking:
         rows = counted(n_lacking, "row")
         page.paragraph(f"Left out {rows} without a value of {options.by}.")
@@ -167,7 +184,7 @@ def _fits_of_groups(
             except DataError as error:
                 raise DataError(f"--by {options.by}: group {name!r}: {error}") from None
             fits.append(NamedFit(name, model.posterior_, str(options.by)))
-            told += [f"{options.by} {name}: {text}" for text in warnings_of(model)]
+            told += [f"{options.by} = {name}: {text}" for text in warnings_of(model)]
     sizes = {name: len(values) for name, values in groups.items()}
     by = {"column": options.by, "groups": sizes, "n_missing": n_lacking}
     return fits, {**table_as_json(table), "by": by}, told

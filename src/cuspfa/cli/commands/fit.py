@@ -9,8 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from cuspfa import __version__
-from cuspfa._utils.arguments import whole
 from cuspfa._utils.fit_warning import (
     FitWarning,
     PossibleMissingCode,
@@ -24,6 +25,7 @@ from cuspfa.cli.data_input import (
     TOLD_BY_READING,
     check_data,
     check_model,
+    check_number,
     estimator_of,
     read_data,
     table_as_json,
@@ -109,11 +111,14 @@ def run_fit(options: FitOptions, began: float) -> None:
         with progress(options.quiet) as bar:
             bar.say("writing the report")
             posterior.report(options.report, title=_report_title(table), draws=draws)
+    rows = isinstance(table.data, np.ndarray)
+    in_vain = rows and options.factors is None and posterior.n_active == 0
+    after = command_after(options, looked_in_vain=in_vain)
     if isinstance(found, dict):
         found |= _circumstances(options, table, model)
         found["warnings"] = [_warning_as_json(one, engine) for one in told]
         found["warnings"] += [{"code": "other", "message": one} for one in others]
-        step = found["next_step"] or command_after(options)._asdict()
+        step = found["next_step"] or after._asdict()
         found["next_command"] = step["command"]
         found["seconds"] = {"fit": seconds, "total": time.perf_counter() - began}
         print_json(found)
@@ -138,7 +143,6 @@ def run_fit(options: FitOptions, began: float) -> None:
                 page.console.say_written(written)
         # If the summary has a next step, that is the command to run.
         if not isinstance(found, dict) and found.next_step is None:
-            after = command_after(options)
             page.line(after.purpose)
             page.command(after.command)
 
@@ -153,17 +157,11 @@ def _check(options: FitOptions) -> None:
         )
     if options.no_statistics and options.output is None:
         raise InputError("--no-statistics is for a saved fit. Give -o FILE too.")
-    if options.factors is not None:
-        whole("--factors", options.factors, 0)
+    check_number(options.factors, options.max_factors)
     if options.model_error != 0 and options.no_statistics:
         raise InputError(
             "--no-statistics cannot be used with --model-error: a fit with model error needs the "
             "statistics of the data. Leave out one of them."
-        )
-    if options.max_factors is not None and options.factors is not None:
-        raise InputError(
-            "--factors gives the number of factors, and --max-factors limits the search for it. "
-            "Give one of them."
         )
 
 

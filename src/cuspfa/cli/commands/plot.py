@@ -21,14 +21,16 @@ FIGURE_SUFFIXES = ("png", "svg", "pdf")
 NO_DATE = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
 """Metadata without a date, so that the same fit gives the same file."""
 DOTS_PER_INCH = 200
-OF_FACTORS = ("forest",)
+FIGURES_OF_FACTORS = ("forest",)
 """Figures of single factors."""
 
 
 def draw(fit: Path, kind: str, output: Path, *, factor: str | None, show: ShowOptions) -> None:
     """Draw one figure of a saved fit into a file."""
-    if factor is not None and kind not in OF_FACTORS:
-        raise InputError(f"--factor is for {' and '.join(OF_FACTORS)}. Leave it out for {kind}.")
+    if factor is not None and kind not in FIGURES_OF_FACTORS:
+        raise InputError(
+            f"--factor is for {' and '.join(FIGURES_OF_FACTORS)}. Leave it out for {kind}."
+        )
     suffix = output.suffix.lower().removeprefix(".")
     if suffix not in FIGURE_SUFFIXES:
         raise InputError(f"-o must end in .png, .svg or .pdf. Got {str(output)!r} instead.")

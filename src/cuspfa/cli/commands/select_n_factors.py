@@ -23,6 +23,7 @@ from cuspfa.cli.outputs import print_json
 from cuspfa.cli.progress import progress
 from cuspfa.cli.terminal import Page, show_warnings
 from cuspfa.diagnostics.n_factors import FactorSelection, select_n_factors
+from cuspfa.inference.engine import engine_of
 from cuspfa.reporting.summary import curve_as_dict
 
 _NUMBERS = re.compile(r"(\d+)(?:-(\d+))?", re.ASCII)
@@ -41,16 +42,19 @@ def run_selection(options: SelectOptions) -> None:
     table, rows = read_rows(options, page, "select-n-factors", quiet=options.quiet)
     if options.folds > len(rows):
         raise must_be("--folds", f"at most the {len(rows)} rows", options.folds)
-    if numbers is not None and numbers[-1] > rows.shape[1]:
-        most = f"at most the {rows.shape[1]} columns analysed"
-        raise must_be("--numbers", most, numbers[-1])
+    model = estimator_of(options)
+    limit = engine_of(model.method).max_factors
+    most = rows.shape[1] if limit is None else min(rows.shape[1], int(limit))
+    if numbers is not None and numbers[-1] > most:
+        what = f"at most {most}, the columns analysed or --max-factors"
+        raise must_be("--numbers", what, numbers[-1])
     with progress(options.quiet) as bar:
         # One more fit, for warnings with advice as options.
         told = warnings_of(fitted_model(options, rows, table.names, callback=bar.on_iteration))
         bar.say("fits to parts of the rows")
         with silent():
             found = select_n_factors(
-                estimator_of(options),
+                model,
                 rows,
                 numbers=numbers,
                 n_folds=options.folds,
