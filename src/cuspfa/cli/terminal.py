@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -314,12 +315,13 @@ def show_fit_info(page: Page, fit_info: FitInfo | None) -> None:
     iterations = counted(fit_info.n_iter, "iteration")
     if (total := sum(one.n_iter for one in fit_info.search)) > fit_info.n_iter:
         iterations = f"{total} iterations, {fit_info.n_iter} of them in the last run"
-    bound = f"bound {fit_info.lower_bound:.2f}"
+    known = not math.isnan(fit_info.lower_bound)
+    bound = f"; bound {fit_info.lower_bound:.2f}" if known else ""
     if fit_info.converged:
-        page.paragraph(f"Converged after {iterations}; {bound}.")
+        page.paragraph(f"Converged after {iterations}{bound}.")
     else:
         page.paragraph(
-            f"Not converged after {iterations}; {bound}: {fit_info.status}.", style="bold red"
+            f"Not converged after {iterations}{bound}: {fit_info.status}.", style="bold red"
         )
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import issparse
 
-from cuspfa._typing import Array
+from cuspfa._typing import Array, Indices
 from cuspfa._utils.linalg import rotated_rows, symmetric_root
 from cuspfa.inference.kernels import Statistics
 
@@ -57,6 +57,12 @@ class RotatedRows:
         if self.gram is not None:
             return np.diag(self.gram).copy()
         return np.asarray(np.einsum("ij,ij->j", self.rows, self.rows))
+
+    def in_order(self, columns: Indices) -> RotatedRows:
+        """The statistics of the columns in this order, as if they had come in it."""
+        if self.gram is not None:
+            return RotatedRows(self.gram[np.ix_(columns, columns)], None, self.n)
+        return RotatedRows(None, rotated_rows(self.rows[:, columns], len(self.rows)), self.n)
 
 
 def _root(gram: Array, n: float) -> Array:

@@ -28,8 +28,8 @@ from cuspfa.errors import DataError
 from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
 from cuspfa.inference.engine import engine_of
 from cuspfa.posterior.base import Posterior
-from cuspfa.posterior.error_curve import ModelErrorCurve
-from cuspfa.reporting.headline import MORE_TOLERABLE, PAGE_WIDTH, TOLERABLE, LargeShare, curve_lines
+from cuspfa.posterior.error_curve import MORE_TOLERABLE, TOLERABLE, ModelErrorCurve
+from cuspfa.reporting.headline import PAGE_WIDTH, LargeShare, curve_lines
 from cuspfa.reporting.summary import Summary, size_text
 
 Tables = Literal["numbers", "factors", "rules", "model_error"]

@@ -104,7 +104,7 @@ class CuspFactorAnalysis(PredictionMixin, BaseEstimator):  # type: ignore[misc]
     lower_bound_ : float
         The evidence lower bound of the chosen run, for the centred and scaled data. Comparable
         between fits of the same data with the same `standardize` and the same `mean` setting; NaN
-        of a sampler, which has none.
+        of a sampler, and with model error, which have none.
     search_ : SearchPath, a list of SearchEntry
         By number of factors: n_factors, lower_bound, evidence with its Monte Carlo
         evidence_error, tied (might another set of draws have chosen this number?), weight,

@@ -25,6 +25,9 @@ def _how_sure(model: CuspFactorAnalysis) -> list[tuple[str, str]]:
     """The bound, or of a sampler the probabilities of the number of factors."""
     if not np.isnan(model.lower_bound_):
         return [("evidence lower bound", f"{model.lower_bound_:.2f}")]
+    info = model.posterior_.fit_info
+    if info is None or info.method == "variational":  # with model error there is no bound
+        return []
     likely = sorted(model.search_, key=lambda entry: -entry.weight)[:MOST_SHARES_SHOWN]
     words = ", ".join(f"{entry.n_factors}: {entry.weight:.2f}" for entry in likely)
     return [("probability by number of factors", words)]

@@ -47,6 +47,9 @@ class Statistics(Protocol):
     def squares(self) -> Array:
         """(p,) Σ_i y_ij²."""
 
+    def in_order(self, columns: Indices) -> Statistics:
+        """The statistics of the columns in this order."""
+
 
 class Scales(NamedTuple):
     """Variances θ_h of the columns of Λ, and the slab's hyperparameters."""

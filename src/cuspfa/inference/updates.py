@@ -21,7 +21,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from cuspfa._typing import Array, BoolArray
+from cuspfa._typing import Array, BoolArray, Indices
 from cuspfa._utils.linalg import packed, polar_factor
 from cuspfa.model.likelihoods.gaussian import expected_rss
 from cuspfa.rotation.gpa import signs
@@ -78,6 +78,9 @@ class LoadingsDistribution(Protocol):
 
     def rotated(self, r_inverse: Array, log_det_r: float) -> LoadingsDistribution:
         """The distribution of R^{-T}λ_j, which leaves Λη as it was when η becomes Rη."""
+
+    def in_order(self, variables: Indices) -> LoadingsDistribution:
+        """The distribution of the rows of Λ in this order."""
 
     def widened(self, times: float) -> LoadingsDistribution:
         """The distribution with all covariances multiplied by `times`."""
@@ -252,6 +255,10 @@ class Loadings(NamedTuple):
             basis=r_inverse.T @ self.basis,
             log_det=self.log_det - 2 * len(self.mean) * log_det_r,
         )
+
+    def in_order(self, variables: Indices) -> Loadings:
+        """The distribution of the rows of Λ in this order."""
+        return self._replace(mean=self.mean[variables], weights=self.weights[variables])
 
     def widened(self, times: float) -> Loadings:
         """The distribution with all covariances multiplied by `times`."""

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cuspfa._typing import Array, BoolArray
+from cuspfa._typing import Array, BoolArray, Indices
 from cuspfa._utils.linalg import packed
 from cuspfa.inference.updates import LoadingsDistribution
 
@@ -151,6 +151,12 @@ class RowwiseLoadings(NamedTuple):
             _symmetric(r_inverse.T @ self.covariance @ r_inverse),
             self.anchor @ np.linalg.inv(r_inverse).T,
             self.log_det - 2 * len(self.mean) * log_det_r,
+        )
+
+    def in_order(self, variables: Indices) -> RowwiseLoadings:
+        """The distribution of the rows of Λ in this order."""
+        return RowwiseLoadings(
+            self.mean[variables], self.covariance[variables], self.anchor[variables], self.log_det
         )
 
     def widened(self, times: float) -> RowwiseLoadings:

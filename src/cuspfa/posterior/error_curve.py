@@ -13,6 +13,8 @@ from cuspfa.errors import InputError
 if TYPE_CHECKING:
     from cuspfa.posterior.base import Posterior
 
+TOLERABLE, MORE_TOLERABLE = 0.05, 0.07
+"""RMSEA up to which a fit is often called close, and fair: the errors of the headline."""
 TOLERATED = (0.0, 0.015, 0.025, 0.035, 0.05, 0.07, 0.1)
 """Model errors of the curve, in units of RMSEA."""
 
@@ -26,10 +28,10 @@ class CurvePoint(NamedTuple):
     tied: tuple[int, ...]
     """Other numbers that another set of Monte Carlo draws might have chosen."""
     log_evidence: float
-    """Log p(y, K | ε), or a lower bound of it where no number was scored; NaN of a fit to data with
+    """Log p(y, K | ε); NaN where it was not needed to choose the number, and of a fit to data with
     missing values, to whose evidence the others cannot be compared."""
     error: float
-    """Its Monte Carlo standard error; NaN of a lower bound."""
+    """Its Monte Carlo standard error, or NaN."""
 
 
 class CurveGap(Enum):

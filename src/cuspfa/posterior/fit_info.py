@@ -16,7 +16,7 @@ class SearchEntry(NamedTuple):
 
     n_factors: int
     lower_bound: float
-    """The highest bound reached with this number of factors."""
+    """The highest bound reached with this number of factors; NaN with model error."""
     evidence: float
     """Estimate of log p(y, K) where it was made, else NaN."""
     evidence_error: float

@@ -9,12 +9,10 @@ from typing import NamedTuple
 
 from cuspfa._utils.fit_warning import NoMarginal
 from cuspfa._utils.wording import capitalized, counted
-from cuspfa.posterior.error_curve import CurvePoint, ModelErrorCurve
+from cuspfa.posterior.error_curve import MORE_TOLERABLE, TOLERABLE, CurvePoint, ModelErrorCurve
 
 PAGE_WIDTH = 80
 """Characters of a line of text."""
-TOLERABLE, MORE_TOLERABLE = 0.05, 0.07
-"""RMSEA up to which a fit is often called close, and fair: the errors of the headline."""
 LARGE_SHARE, WIDE = 0.03, 100
 """A factor is large if it explains more than this share of the variance. With more columns than
 `WIDE` it is compared with the edge of pure noise."""

@@ -145,12 +145,13 @@ def _method_text(posterior: Posterior, fit_info: FitInfo) -> str:
         number = "no other number of factors was tried"
     if len(tried) > 1:
         number = f"numbers of factors from {min(tried)} to {max(tried)} were tried and compared"
-    bound = minus(f"{fit_info.lower_bound:.2f}")
+    bound = ""
+    if not math.isnan(fit_info.lower_bound):
+        bound = f", with an evidence lower bound of {minus(f'{fit_info.lower_bound:.2f}')}"
     ended = "The fit converged" if fit_info.converged else f"The fit ended ({fit_info.status})"
     return (
         f"The posterior was approximated by variational inference (Legramanti, 2020); {number}. "
-        f"{ended} after {counted(fit_info.n_iter, 'iteration')}, with an evidence lower bound of "
-        f"{bound}."
+        f"{ended} after {counted(fit_info.n_iter, 'iteration')}{bound}."
     )
 
 

@@ -21,11 +21,10 @@ from cuspfa.diagnostics.fit_measures import (
 )
 from cuspfa.diagnostics.reliability import determinacy
 from cuspfa.posterior.draws import N_DRAWS, Draws, Interval
-from cuspfa.posterior.error_curve import ModelErrorCurve
+from cuspfa.posterior.error_curve import TOLERABLE, ModelErrorCurve
 from cuspfa.posterior.fit_info import ModelErrorPath, SearchEntry
 from cuspfa.reporting.headline import (
     PAGE_WIDTH,
-    TOLERABLE,
     Count,
     LargeShare,
     curve_lines,
@@ -393,7 +392,7 @@ def why_not_more(posterior: Posterior) -> str:
 def _evidence(entry: SearchEntry) -> str:
     """Its evidence with the error, or its bound."""
     if math.isnan(entry.evidence):
-        return f"{entry.lower_bound:.1f}"
+        return f"{entry.lower_bound:.1f}" if not math.isnan(entry.lower_bound) else "not computed"
     return f"{entry.evidence:.1f} ± {entry.evidence_error:.1f}"
 
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit, gammaln
 
-from cuspfa._typing import Array
+from cuspfa._typing import Array, Indices
 from cuspfa.inference._kernels import kernel
 from cuspfa.inference.compiled_sweeps import log_likelihoods, sweep_chains
 from cuspfa.inference.kernels import Statistics, begin_at, gram
@@ -121,6 +121,16 @@ class Bridge:
             count = SWEEPS_BETWEEN_DRAWS if number else BURN_IN_SWEEPS
             chains = sweep_chains(chains, self._data, slab, self._prior, count, rng)
             yield chains.loadings, chains.noise
+
+
+def order_of_columns(data: Statistics) -> Indices:
+    """Columns by their sum of squared correlations.
+
+    It does not depend on the order of the columns in the data, nor on their signs and units.
+    """
+    rows = data.rows / np.sqrt(data.squares)
+    squared = np.einsum("ij,ij->j", rows, (rows @ rows.T) @ rows)
+    return np.argsort(squared, kind="stable")
 
 
 def bennett(above: Array, below: Array) -> tuple[float, float]:

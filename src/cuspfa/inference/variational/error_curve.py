@@ -19,12 +19,13 @@ from cuspfa.inference.variational.error_grid import Start, starts_of, try_starts
 from cuspfa.inference.variational.model_selection import score_candidates
 from cuspfa.inference.variational.progress import SearchTimeout
 from cuspfa.inference.variational.search import Search
-from cuspfa.inference.variational.search_over_k import search_over_k
-from cuspfa.inference.variational.search_settings import DEFAULT_SEARCH
+from cuspfa.inference.variational.search_over_k import explore, search_over_k
+from cuspfa.inference.variational.search_settings import DEFAULT_SEARCH, SearchSettings
 from cuspfa.inference.variational.settings import Variational
 from cuspfa.inference.variational.tolerance import ToleratedError
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.error_curve import (
+    TOLERABLE,
     TOLERATED,
     CurveGap,
     CurvePoint,
@@ -130,15 +131,17 @@ class _Curve:
         """The point of the fit, whose factors further searches begin at."""
         self.points.append(own)
         self.before = None
+        if own.model_error == 0.0:  # the fit keeps few of the numbers of factors that it tried
+            search = self._new_search(None, DEFAULT_SEARCH)
+            explore(search)
+            self.starts = starts_of(search)
         self.starts = [*_own_starts(self.posterior), *self.starts]
 
     def _add(self, size: float) -> None:
         tolerated = self._tolerated(size) if size else None
-        search = self.method.new_search(
-            *(self.source, self.posterior.prior, tolerated),
-            began=self.began,
-            settings=CURVE_SEARCH if size else DEFAULT_SEARCH,  # without error, as a fit has it
-        )
+        # A fit with one of these errors is suggested, and should have the same number of factors.
+        as_a_fit = size in (0.0, TOLERABLE)
+        search = self._new_search(tolerated, DEFAULT_SEARCH if as_a_fit else CURVE_SEARCH)
         if size:
             try_starts(search, self.starts)
             search.candidates.prefer_nonempty = True
@@ -150,6 +153,11 @@ class _Curve:
             self._mend(search)
         self.points.append(point)
         self.before, self.starts = search, starts_of(search)
+
+    def _new_search(self, tolerated: ToleratedError | None, settings: SearchSettings) -> Search:
+        return self.method.new_search(
+            self.source, self.posterior.prior, tolerated, began=self.began, settings=settings
+        )
 
     def _mend(self, after: Search) -> None:
         """Begin the last search again at the factors that the search after it has found."""
@@ -176,15 +184,12 @@ def _own_point(posterior: Posterior) -> CurvePoint | None:
     tied = tuple(one.n_factors for one in fit_info.search if one.tied)
     if not _is_complete(posterior):  # that of other data, as far as the curve is concerned
         return CurvePoint(posterior.model_error, k, tied, math.nan, math.nan)
-    scored = not math.isnan(own.evidence)
-    value = own.evidence if scored else own.lower_bound
-    return CurvePoint(posterior.model_error, k, tied, value, own.evidence_error)
+    return CurvePoint(posterior.model_error, k, tied, own.evidence, own.evidence_error)
 
 
 def _point(size: float, search: Search) -> CurvePoint:
     candidates = search.candidates
-    run = candidates.chosen
-    k = run.state.n_factors
+    k = candidates.chosen.state.n_factors
     scored = candidates.evidence_by_k.get(k)
-    value, error = (run.total, math.nan) if scored is None else (scored.value, scored.error)
+    value, error = (math.nan, math.nan) if scored is None else (scored.value, scored.error)
     return CurvePoint(size, k, tuple(candidates.tied), value, error)

@@ -13,7 +13,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from cuspfa.inference.variational.bridge_sampling import Bridge, LikelihoodRatios
+from cuspfa.inference.variational.bridge_sampling import (
+    Bridge,
+    LikelihoodRatios,
+    order_of_columns,
+)
 from cuspfa.inference.variational.collapsed_bound import CollapsedBound, Evidence
 from cuspfa.inference.variational.run import Status
 from cuspfa.inference.variational.search import Search
@@ -139,19 +143,31 @@ class _Bridges:
         if k == 0:
             return _CollapsedBounds(search).score(k, settings.draws)  # exact, without a bridge
         if k not in self._bridge_by_k:
-            scored = search.scored(k)
-            assert scored.statistics is not None
-            ratios = None
-            if scored.approximate:
-                quick = search.source.incomplete_rows is None
-                most = settings.most_bridge_draws if quick else settings.ratio_draws
-                ratios = LikelihoodRatios(scored.source.log_likelihoods, scored.statistics, most)
-            self._bridge_by_k[k] = Bridge(
-                scored.run.state, scored.statistics, search.prior, _fixed_draws(), ratios
-            )
+            self._bridge_by_k[k] = self._new_bridge(k)
         found = self._bridge_by_k[k].with_draws(draws or settings.bridge_draws)
         search.candidates.evidence_by_k[k] = found
         return found
+
+    def _new_bridge(self, k: int) -> Bridge:
+        """Columns are put into an order of their own, so that theirs does not change the draws."""
+        search, scored = self._search, self._search.scored(k)
+        assert scored.statistics is not None
+        order = order_of_columns(scored.statistics)
+        back = np.argsort(order)
+        statistics, state = scored.statistics.in_order(order), scored.run.state
+        state = state._replace(
+            loadings=state.loadings.in_order(order), noise=state.noise.in_order(order)
+        )
+        ratios = None
+        if scored.approximate:
+            quick = search.source.incomplete_rows is None
+            most = search.settings.most_bridge_draws if quick else search.settings.ratio_draws
+            ratios = LikelihoodRatios(
+                lambda loadings, noise: scored.source.log_likelihoods(loadings[back], noise[back]),
+                statistics,
+                most,
+            )
+        return Bridge(state, statistics, search.prior, _fixed_draws(), ratios)
 
 
 class _CollapsedBounds:

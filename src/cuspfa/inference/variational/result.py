@@ -157,18 +157,25 @@ def _finite_or_none(rise: float) -> float | None:
 
 
 def _variational_fit_info(fit: VariationalFit) -> FitInfo:
-    """Bound, convergence and search path."""
-    run = fit.best
+    """Bound, convergence and search path.
+
+    With model error the bounds are those of tempered data, or of Gaussian rows in place of the
+    data. They can be compared with nothing, and are left out.
+    """
+    run, bound, entries = fit.best, fit.best.total, fit.entries
+    if fit.model_error:
+        bound = math.nan
+        entries = [one._replace(lower_bound=bound) for one in entries]
     status = Status.OUT_OF_TIME if fit.out_of_time else run.status
     status = Status.INTERRUPTED if fit.interrupted else status
     return FitInfo(
         "variational",
-        run.total,
+        bound,
         status.value,
         status is Status.CONVERGED,
         run.n_iter,
         run.trace,
-        SearchPath(fit.entries),
+        SearchPath(entries),
         ModelErrorPath(fit.errors),
     )
 

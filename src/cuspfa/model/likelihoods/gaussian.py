@@ -34,6 +34,10 @@ class Noise(NamedTuple):
     shape: Array
     rate: Array
 
+    def in_order(self, variables: Indices) -> Noise:
+        """The distribution of the variables in this order."""
+        return Noise(self.shape[variables], self.rate[variables])
+
     @property
     def precision(self) -> Array:
         """τ_j = E[1/σ²_j]."""

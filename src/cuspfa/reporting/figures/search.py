@@ -141,7 +141,7 @@ def draw_bound(ax: Axes, fit_info: FitInfo, *, log: bool = True) -> None:
     from matplotlib.ticker import FuncFormatter
 
     trace = np.asarray(fit_info.trace, dtype=float)
-    last = minus(f"{fit_info.lower_bound:,.2f}")
+    last = minus(f"{trace[-1]:,.2f}") if len(trace) else ""
     values = trace[-1] - trace[:-1] if log and len(trace) else trace
     iterations = np.arange(1, len(values) + 1)
     # After convergence, differences are rounding errors of either sign.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -10,10 +11,10 @@ import numpy as np
 from cuspfa._typing import Array, Indices
 from cuspfa.errors import InputError
 from cuspfa.posterior.draws import Draws, Interval, check_draws
+from cuspfa.posterior.error_curve import MORE_TOLERABLE, TOLERABLE
 from cuspfa.posterior.fit_info import FitInfo
 from cuspfa.posterior.provenance import Provenance
 from cuspfa.reporting.figures.values import fitted_correlation, grouped_order
-from cuspfa.reporting.headline import MORE_TOLERABLE, TOLERABLE
 from cuspfa.reporting.labels import axes_name
 from cuspfa.reporting.summary import FactorLine, Summary, summarise, summary_draws
 from cuspfa.rotation.aligned import AlignedDraws, Item, LoadingTable
@@ -250,7 +251,8 @@ def _rules(posterior: Posterior, summary: Summary) -> list[Rule]:
         if point is not None and point.model_error != posterior.model_error:
             words = f"model off by RMSEA {point.model_error:g}"
             found.append(Rule(words, point.n_factors, False))
-    if fit_info is not None and fit_info.method == "variational" and len(fit_info.search) > 1:
+    has_bound = fit_info is not None and not math.isnan(fit_info.lower_bound)
+    if fit_info is not None and has_bound and len(fit_info.search) > 1:
         best = max(fit_info.search, key=lambda entry: entry.lower_bound)
         found.append(Rule("evidence lower bound", best.n_factors, False))
     if summary.parallel is not None:
