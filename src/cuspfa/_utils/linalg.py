@@ -33,6 +33,11 @@ def symmetric_root(matrix: Array) -> Array:
     return np.asarray((vectors * root) @ vectors.T)
 
 
+def symmetrized(matrices: Array) -> Array:
+    """Symmetric matrices (..., k, k), without asymmetric rounding errors."""
+    return np.asarray((matrices + np.swapaxes(matrices, -1, -2)) / 2)
+
+
 def rotated_rows(rows: Array, size: int) -> Array:
     """R (size, p) with RᵀR = YᵀY for `rows` Y of rank `size` or less.
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cuspfa._typing import Array, BoolArray, Indices
-from cuspfa._utils.linalg import packed
+from cuspfa._utils.linalg import packed, symmetrized
 from cuspfa.inference.updates import LoadingsDistribution
 
 
@@ -52,7 +52,7 @@ class RowwiseScoreMoments(NamedTuple):
         precision = noise_precision[:, None, None] * self.second
         diagonal = np.arange(len(prior_precision))
         precision[:, diagonal, diagonal] += prior_precision
-        covariance = _symmetric(np.asarray(np.linalg.inv(precision), dtype=float))
+        covariance = symmetrized(np.asarray(np.linalg.inv(precision), dtype=float))
         mean = (covariance @ (noise_precision[:, None] * self.cross)[:, :, None])[:, :, 0]
         log_det = -float(np.sum(np.linalg.slogdet(precision)[1]))
         return RowwiseLoadings(mean, covariance, self.anchor, log_det)
@@ -148,7 +148,7 @@ class RowwiseLoadings(NamedTuple):
         """The distribution of R^{-T}λ_j, which leaves Λη as it was when η becomes Rη."""
         return RowwiseLoadings(
             self.mean @ r_inverse,
-            _symmetric(r_inverse.T @ self.covariance @ r_inverse),
+            symmetrized(r_inverse.T @ self.covariance @ r_inverse),
             self.anchor @ np.linalg.inv(r_inverse).T,
             self.log_det - 2 * len(self.mean) * log_det_r,
         )
@@ -163,8 +163,3 @@ class RowwiseLoadings(NamedTuple):
         """The distribution with all covariances multiplied by `times`."""
         log_det = self.log_det + self.mean.size * float(np.log(times))
         return self._replace(covariance=times * self.covariance, log_det=log_det)
-
-
-def _symmetric(matrices: Array) -> Array:
-    """Symmetric matrices, without asymmetric rounding errors."""
-    return np.asarray((matrices + matrices.transpose(0, 2, 1)) / 2)

@@ -22,6 +22,7 @@ from scipy.optimize import brentq
 from scipy.special import digamma, multigammaln
 
 from cuspfa._typing import Array
+from cuspfa._utils.linalg import symmetrized
 from cuspfa._utils.wishart import wishart_root
 
 LARGEST_MODEL_ERROR = 0.5
@@ -111,18 +112,13 @@ def nearest_gaussian(covariance: Array, sample: Sample, error: ModelError) -> Sa
     n = error.effective_rows(rows)
     root = np.linalg.cholesky(covariance)
     half = solve_triangular(root, sample.cross_products, lower=True)
-    relative, vectors = np.linalg.eigh(_symmetric(solve_triangular(root, half.T, lower=True)))
+    relative, vectors = np.linalg.eigh(symmetrized(solve_triangular(root, half.T, lower=True)))
     ratio = np.maximum(relative, 0.0) / rows  # of A/ν to Ω
     expected = (rows + m) * rows * ratio / (rows * ratio + m)
     least = LEAST_PART * n * np.minimum(ratio, 1.0)
     basis = root @ vectors
     matched = (basis * np.maximum(expected - (rows - n), least)) @ basis.T
-    return Sample(_symmetric(matched), float(n))
-
-
-def _symmetric(matrix: Array) -> Array:
-    """Without rounding errors of asymmetry."""
-    return np.asarray((matrix + matrix.T) / 2)
+    return Sample(symmetrized(matched), float(n))
 
 
 # --- the population covariance given the data and Ω: IW(ν + m, A + mΩ) ---
