@@ -184,6 +184,30 @@ class NearConstant(FitWarning):
 
 
 @dataclass(frozen=True)
+class DependentColumns(FitWarning):
+    """Columns of which one is a sum, a difference or a copy of the others."""
+
+    code = "dependent_columns"
+    columns: tuple[ColumnRef, ...]
+    """The first set of them."""
+    n_extra: int
+    """Columns that are determined by others."""
+    n_columns: int
+
+    def told(self, form: Form) -> str:
+        shown = listed([form.column(one) for one in self.columns], SHOWN_COLUMNS)
+        more = (
+            f" In all, {self.n_extra} of the {self.n_columns} columns are determined by others."
+            if self.n_extra > 1
+            else ""
+        )
+        return (
+            f"{shown} are linearly dependent: one is a sum, a difference or a copy of the others, "
+            f"up to units and signs, and makes a factor by itself. Leave it out.{more}"
+        )
+
+
+@dataclass(frozen=True)
 class NeverCoObserved(FitWarning):
     """Pairs of columns that are never observed in the same row."""
 

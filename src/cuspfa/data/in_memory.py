@@ -58,11 +58,13 @@ class RotatedRows:
             return np.diag(self.gram).copy()
         return np.asarray(np.einsum("ij,ij->j", self.rows, self.rows))
 
-    def in_order(self, columns: Indices) -> RotatedRows:
-        """The statistics of the columns in this order, as if they had come in it."""
+    def arranged(self, order: Indices, signs: Array) -> RotatedRows:
+        """The statistics of the columns in this order, with these signs, as if they came so."""
         if self.gram is not None:
-            return RotatedRows(self.gram[np.ix_(columns, columns)], None, self.n)
-        return RotatedRows(None, rotated_rows(self.rows[:, columns], len(self.rows)), self.n)
+            gram = signs[:, None] * self.gram[np.ix_(order, order)] * signs
+            return RotatedRows(gram, None, self.n)
+        rows = rotated_rows(signs * self.rows[:, order], len(self.rows))
+        return RotatedRows(None, rows, self.n)
 
 
 def _root(gram: Array, n: float) -> Array:

@@ -17,6 +17,7 @@ from cuspfa.data.out_of_core.load import (
     load_data,
     prepare_loaded,
 )
+from cuspfa.data.screening.dependent import dependent_columns
 from cuspfa.data.screening.near_constant import near_constant
 from cuspfa.data.validate import check_table
 from cuspfa.errors import DataError
@@ -63,7 +64,8 @@ def prepare(
         prepared = prepare_rows(table.rows, scaling=scaling, flat_mean=flat_mean)
     told += empty_rows(n_empty + len(table.empty), prepared.n)
     hardly_vary = near_constant(table)
-    told += () if hardly_vary is None else (hardly_vary,)
+    dependent = dependent_columns(prepared.source.dense, prepared.source.n, table.labels)
+    told += tuple(one for one in (hardly_vary, dependent) if one is not None)
     return prepared._replace(
         names=table.names, warnings=told + prepared.warnings, provenance=provenance
     )

@@ -47,8 +47,8 @@ class Statistics(Protocol):
     def squares(self) -> Array:
         """(p,) Σ_i y_ij²."""
 
-    def in_order(self, columns: Indices) -> Statistics:
-        """The statistics of the columns in this order."""
+    def arranged(self, order: Indices, signs: Array) -> Statistics:
+        """The statistics of the columns in this order, with these signs."""
 
 
 class Scales(NamedTuple):

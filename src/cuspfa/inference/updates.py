@@ -79,8 +79,8 @@ class LoadingsDistribution(Protocol):
     def rotated(self, r_inverse: Array, log_det_r: float) -> LoadingsDistribution:
         """The distribution of R^{-T}λ_j, which leaves Λη as it was when η becomes Rη."""
 
-    def in_order(self, variables: Indices) -> LoadingsDistribution:
-        """The distribution of the rows of Λ in this order."""
+    def arranged(self, order: Indices, signs: Array) -> LoadingsDistribution:
+        """The distribution of the rows of Λ in this order, with these signs."""
 
     def widened(self, times: float) -> LoadingsDistribution:
         """The distribution with all covariances multiplied by `times`."""
@@ -256,9 +256,10 @@ class Loadings(NamedTuple):
             log_det=self.log_det - 2 * len(self.mean) * log_det_r,
         )
 
-    def in_order(self, variables: Indices) -> Loadings:
-        """The distribution of the rows of Λ in this order."""
-        return self._replace(mean=self.mean[variables], weights=self.weights[variables])
+    def arranged(self, order: Indices, signs: Array) -> Loadings:
+        """The distribution of the rows of Λ in this order, with these signs."""
+        mean = signs[:, None] * self.mean[order]
+        return self._replace(mean=mean, weights=self.weights[order])
 
     def widened(self, times: float) -> Loadings:
         """The distribution with all covariances multiplied by `times`."""

@@ -153,11 +153,10 @@ class RowwiseLoadings(NamedTuple):
             self.log_det - 2 * len(self.mean) * log_det_r,
         )
 
-    def in_order(self, variables: Indices) -> RowwiseLoadings:
-        """The distribution of the rows of Λ in this order."""
-        return RowwiseLoadings(
-            self.mean[variables], self.covariance[variables], self.anchor[variables], self.log_det
-        )
+    def arranged(self, order: Indices, signs: Array) -> RowwiseLoadings:
+        """The distribution of the rows of Λ in this order, with these signs."""
+        mean = signs[:, None] * self.mean[order]
+        return RowwiseLoadings(mean, self.covariance[order], self.anchor[order], self.log_det)
 
     def widened(self, times: float) -> RowwiseLoadings:
         """The distribution with all covariances multiplied by `times`."""

@@ -123,14 +123,20 @@ class Bridge:
             yield chains.loadings, chains.noise
 
 
-def order_of_columns(data: Statistics) -> Indices:
-    """Columns by their sum of squared correlations.
+def arrangement(data: Statistics) -> tuple[Indices, Array]:
+    """An order of the columns and their signs, by which draws do not depend on those of the data.
 
-    It does not depend on the order of the columns in the data, nor on their signs and units.
+    Columns are ordered by their sum of squared correlations. Each has the sign by which it
+    correlates with the sum of those before it.
     """
     rows = data.rows / np.sqrt(data.squares)
     squared = np.einsum("ij,ij->j", rows, (rows @ rows.T) @ rows)
-    return np.argsort(squared, kind="stable")
+    order = np.argsort(-squared, kind="stable")
+    signs, before = np.ones(len(order)), np.zeros(len(rows))
+    for place, column in enumerate(rows.T[order]):
+        signs[place] = -1.0 if column @ before < 0 else 1.0
+        before += signs[place] * column
+    return order, signs
 
 
 def bennett(above: Array, below: Array) -> tuple[float, float]:

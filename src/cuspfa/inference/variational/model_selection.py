@@ -13,11 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cuspfa.inference.variational.bridge_sampling import (
-    Bridge,
-    LikelihoodRatios,
-    order_of_columns,
-)
+from cuspfa._typing import Array
+from cuspfa.inference.variational.bridge_sampling import Bridge, LikelihoodRatios, arrangement
 from cuspfa.inference.variational.collapsed_bound import CollapsedBound, Evidence
 from cuspfa.inference.variational.run import Status
 from cuspfa.inference.variational.search import Search
@@ -149,24 +146,29 @@ class _Bridges:
         return found
 
     def _new_bridge(self, k: int) -> Bridge:
-        """Columns are put into an order of their own, so that theirs does not change the draws."""
+        """Columns and factors get an order and signs that do not depend on those of the data."""
         search, scored = self._search, self._search.scored(k)
         assert scored.statistics is not None
-        order = order_of_columns(scored.statistics)
+        order, signs = arrangement(scored.statistics)
         back = np.argsort(order)
-        statistics, state = scored.statistics.in_order(order), scored.run.state
+        statistics, state = scored.statistics.arranged(order, signs), scored.run.state
+        loadings = state.loadings.arranged(order, signs)
+        factor_signs = np.where(np.sum(loadings.mean**3, axis=0) < 0, -1.0, 1.0)
         state = state._replace(
-            loadings=state.loadings.in_order(order), noise=state.noise.in_order(order)
+            loadings=loadings.rotated(np.diag(factor_signs), 0.0),
+            noise=state.noise.arranged(order),
         )
+
+        def exact(loadings: Array, noise: Array) -> Array:
+            """The likelihood of the data as they came."""
+            given = signs[back, None, None] * loadings[back]
+            return scored.source.log_likelihoods(given, noise[back])
+
         ratios = None
         if scored.approximate:
             quick = search.source.incomplete_rows is None
             most = search.settings.most_bridge_draws if quick else search.settings.ratio_draws
-            ratios = LikelihoodRatios(
-                lambda loadings, noise: scored.source.log_likelihoods(loadings[back], noise[back]),
-                statistics,
-                most,
-            )
+            ratios = LikelihoodRatios(exact, statistics, most)
         return Bridge(state, statistics, search.prior, _fixed_draws(), ratios)
 
 

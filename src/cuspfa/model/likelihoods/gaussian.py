@@ -34,9 +34,9 @@ class Noise(NamedTuple):
     shape: Array
     rate: Array
 
-    def in_order(self, variables: Indices) -> Noise:
+    def arranged(self, order: Indices) -> Noise:
         """The distribution of the variables in this order."""
-        return Noise(self.shape[variables], self.rate[variables])
+        return Noise(self.shape[order], self.rate[order])
 
     @property
     def precision(self) -> Array:
