@@ -39,6 +39,7 @@ from cuspfa.reporting.recipe import NextStep, next_step
 if TYPE_CHECKING:
     from cuspfa.posterior.base import Posterior
     from cuspfa.posterior.variational import VariationalPosterior
+    from cuspfa.rotation.aligned import AlignedDraws
 
 SUMMARY_FORMAT, SUMMARY_VERSION = "cuspfa-summary", 1
 LOW_DETERMINACY = math.sqrt(0.5)
@@ -270,12 +271,15 @@ def _residual_lines(residuals: tuple[Residual, ...], columns: tuple[str, ...]) -
     return lines
 
 
-def summarise(posterior: Posterior, draws: Draws) -> Summary:
-    """The summary of a posterior, with intervals from these draws."""
+def summarise(posterior: Posterior, draws: Draws, aligned: AlignedDraws | None = None) -> Summary:
+    """The summary of a posterior, with intervals from these draws.
+
+    `aligned` are the same draws on the axes of the posterior, where they are known.
+    """
     names = posterior.column_names
     rotated_solution, flat = posterior.rotated_solution, posterior.standardized_loadings
     loadings = rotated_solution.loadings
-    share, (lower, upper) = factor_shares(posterior, draws)
+    share, (lower, upper) = factor_shares(posterior, draws, aligned)
     given = posterior.presentation.factor_names
     noise = 1.0 - np.sum(flat**2, axis=1)
     determined = np.zeros(0)
@@ -353,9 +357,11 @@ def summary_draws(posterior: Posterior) -> Draws:
     return cast("VariationalPosterior", posterior).draw(number, random_state=0, sweeps=1)
 
 
-def factor_shares(posterior: Posterior, draws: Draws) -> tuple[Array, Interval]:
+def factor_shares(
+    posterior: Posterior, draws: Draws, aligned: AlignedDraws | None = None
+) -> tuple[Array, Interval]:
     """Shares of the variance by factor on the posterior's axes: medians and 95 % intervals."""
-    drawn = posterior.share_draws(draws)
+    drawn = posterior.share_draws(draws, aligned)
     return np.median(drawn, axis=0), Interval(*np.quantile(drawn, [0.025, 0.975], axis=0))
 
 
@@ -403,13 +409,20 @@ def _top_variables(column: Array, names: list[str], number: int = 4) -> list[tup
     return [(names[j], float(column[j])) for j in order]
 
 
-def as_dict(posterior: Posterior, draws: Draws, scores: Any = None) -> dict[str, Any]:
+def as_dict(
+    posterior: Posterior,
+    draws: Draws,
+    scores: Any = None,
+    *,
+    aligned: AlignedDraws | None = None,
+) -> dict[str, Any]:
     """Plain values for JSON, without values of single rows unless scores are given."""
-    found = summarise(posterior, draws)
+    aligned = aligned or posterior.align(draws=draws)
+    found = summarise(posterior, draws, aligned)
     communality = posterior.interval("communality", draws=draws)
     noise = posterior.interval("noise_variance", draws=draws)
     rotated_solution, rotation = posterior.rotated_solution, posterior.rotation
-    table = posterior.align(draws=draws).table()
+    table = aligned.table()
     content: dict[str, Any] = {
         "format": SUMMARY_FORMAT,
         "version": SUMMARY_VERSION,

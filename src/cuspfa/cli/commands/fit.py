@@ -50,7 +50,8 @@ from cuspfa.inference.variational.cost import cost_of_incomplete
 from cuspfa.io.atomic import check_apart
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.provenance import Origin
-from cuspfa.reporting.summary import as_dict, summarise, summary_draws
+from cuspfa.reporting.html import write_report
+from cuspfa.reporting.summary import Summary, as_dict, summarise, summary_draws
 
 
 def run_fit(options: FitOptions) -> None:
@@ -84,8 +85,13 @@ def run_fit(options: FitOptions) -> None:
             table = after_fit(table, posterior)
         bar.say("draws from the posterior, for intervals")
         draws = summary_draws(posterior)
+        aligned = posterior.align(draws=draws)
         bar.say("measures of fit, other rules, and factors by tolerated model error")
-        found = as_dict(posterior, draws) if options.as_json else summarise(posterior, draws)
+        found: dict[str, Any] | Summary
+        if options.as_json:
+            found = as_dict(posterior, draws, aligned=aligned)
+        else:
+            found = summarise(posterior, draws, aligned)
     if on_disk:
         show_empty_rows(page, table)
         show_missing(page, table)
@@ -101,11 +107,11 @@ def run_fit(options: FitOptions) -> None:
     if options.output is not None:
         posterior.save(options.output, statistics=not options.no_statistics)
     if options.loadings is not None:
-        write_loadings(options.loadings, posterior, draws)
+        write_loadings(options.loadings, posterior, aligned)
     if options.report is not None:
         with progress(options.quiet) as bar:
             bar.say("writing the report")
-            posterior.report(options.report, title=_report_title(table), draws=draws)
+            write_report(posterior, options.report, title=_report_title(table), aligned=aligned)
     if isinstance(found, dict):
         found |= _circumstances(options, table, model)
         found["warnings"] = [_warning_as_json(one, engine) for one in told]
@@ -119,7 +125,7 @@ def run_fit(options: FitOptions) -> None:
         page.line()
         show_summary(page, found)
         page.line()
-        show_loadings(page, posterior, draws)
+        show_loadings(page, posterior, aligned)
         page.line()
         show_fit_info(page, posterior.fit_info)
     shown = [*codes, *(one for one in told if not isinstance(one, PossibleMissingCode))]
