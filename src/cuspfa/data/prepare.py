@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from cuspfa._utils.fit_warning import FitWarning
 from cuspfa.data.complete import Prepared, prepare_moments, prepare_rows
@@ -17,6 +18,7 @@ from cuspfa.data.out_of_core.load import (
     load_data,
     prepare_loaded,
 )
+from cuspfa.data.screening.column_kinds import column_kinds
 from cuspfa.data.screening.near_constant import near_constant
 from cuspfa.data.validate import check_table
 from cuspfa.errors import DataError
@@ -65,7 +67,10 @@ def prepare(
     hardly_vary = near_constant(table)
     told += () if hardly_vary is None else (hardly_vary,)
     return prepared._replace(
-        names=table.names, warnings=told + prepared.warnings, provenance=provenance
+        names=table.names,
+        warnings=told + prepared.warnings,
+        provenance=provenance,
+        kinds=() if issparse(table.rows) else column_kinds(table.rows),
     )
 
 

@@ -16,7 +16,9 @@ from cuspfa._utils.arguments import must_be
 from cuspfa._utils.warn import warn
 from cuspfa._utils.wording import listed
 from cuspfa.data.names import check_same_names, check_same_width
+from cuspfa.data.screening.column_kinds import FEW_VALUES, LARGE_SKEWNESS
 from cuspfa.data.validate import check_table
+from cuspfa.diagnostics.cautions import MIN_SKEWED_ITEMS
 from cuspfa.diagnostics.outliers import outlying_rows
 from cuspfa.diagnostics.resampling import quiet_fit
 from cuspfa.errors import DataError
@@ -179,15 +181,6 @@ def _becomes(model: CuspFactorAnalysis, without: int | None, what: str) -> str:
 
 
 # --- skewed items ---
-
-FEW_VALUES = 7
-"""A column with no more distinct values is an item. Answer scales have up to seven points; a finer
-scale loses little of a correlation, whatever its skewness."""
-LARGE_SKEWNESS = 1.0
-"""Skewness from which on Pearson correlations of items depend on their skewness as much as on what
-they measure: items skewed alike correlate more, items skewed against each other less."""
-MIN_SKEWED_ITEMS = 2
-"""A single skewed item makes no factor of its own."""
 
 
 def skewed_items(rows: Array) -> tuple[Indices, Array]:

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 
 from cuspfa._typing import Array
-from cuspfa._utils.fit_warning import ModelErrorNotLearned
+from cuspfa._utils.fit_warning import FitWarning, ModelErrorNotLearned
 from cuspfa._utils.wording import counted, p_value
+from cuspfa.data.screening.column_kinds import KindGroup
+from cuspfa.diagnostics.cautions import cautions
 from cuspfa.diagnostics.fit_measures import (
     FitMeasures,
     Residual,
@@ -33,7 +35,9 @@ from cuspfa.reporting.headline import (
     large_share,
     strength,
 )
+from cuspfa.reporting.kinds_text import kinds_as_json, kinds_text, model_text
 from cuspfa.reporting.labels import short_names, shortened, width
+from cuspfa.reporting.provenance_text import caution_text
 from cuspfa.reporting.recipe import NextStep, next_step
 
 if TYPE_CHECKING:
@@ -117,6 +121,19 @@ class Summary:
     """Numbers of factors and model errors within 3 nats of the best, where ε was learned."""
     next_step: NextStep | None
     """How to fit the factors that remain if the model may be off by RMSEA 0.05."""
+    kinds: tuple[KindGroup, ...] = ()
+    """Columns by kind; empty where rows were not seen, or are too few."""
+    cautions: tuple[FitWarning, ...] = ()
+    """What the result, or the kinds of its columns, warn of."""
+    caution_texts: tuple[str, ...] = ()
+    """The same in words."""
+
+    @property
+    def kinds_text(self) -> str:
+        """The kinds of columns, and what the model makes of them; empty if they are not known."""
+        if not self.kinds:
+            return ""
+        return f"{kinds_text(self.kinds)}. {model_text(self.kinds, self.columns)}"
 
     @property
     def headline_lines(self) -> list[str]:
@@ -133,10 +150,15 @@ class Summary:
         lines = self.headline_lines
         lines += textwrap.wrap(self.remark, PAGE_WIDTH, subsequent_indent="  ")
         lines += textwrap.wrap(self.size, PAGE_WIDTH)
-        parts = lines, self._lines_of_errors(), _lines_of_factors(self.factors, self.columns)
-        texts = (
-            "\n".join(line.rstrip() for line in part) for part in (*parts, self._lines_of_fit())
+        lines += textwrap.wrap(self.kinds_text, PAGE_WIDTH, break_on_hyphens=False)
+        parts = (
+            lines,
+            self._lines_of_errors(),
+            _lines_of_factors(self.factors, self.columns),
+            self._lines_of_fit(),
+            self._lines_of_cautions(),
         )
+        texts = ("\n".join(line.rstrip() for line in part) for part in parts)
         return "\n\n".join(text for text in texts if text)
 
     def _lines_of_fit(self) -> list[str]:
@@ -154,6 +176,13 @@ class Summary:
         if others:
             lines.append(f"number of factors by other rules: {', '.join(others)}")
         return lines
+
+    def _lines_of_cautions(self) -> list[str]:
+        wrapped = (
+            textwrap.wrap(f"Caution: {one}", PAGE_WIDTH, subsequent_indent="  ")
+            for one in self.caution_texts
+        )
+        return [line for lines in wrapped for line in lines]
 
     def _lines_of_errors(self) -> list[str]:
         """The curve, the ridge and the next step."""
@@ -303,7 +332,8 @@ def summarise(posterior: Posterior, draws: Draws, aligned: AlignedDraws | None =
         fit = fit_measures(posterior, correlation, draws)
         parallel, partial = other_rules(correlation, posterior.correlation_rows)
     rule = large_share(len(names), posterior.n_rows)
-    curve = posterior.model_error_curve
+    curve, provenance = posterior.model_error_curve, posterior.provenance
+    found = cautions(posterior, np.median(draws.communality, axis=0))
     return Summary(
         headline(count_of(posterior), curve),
         posterior.n_rows,
@@ -320,7 +350,10 @@ def summarise(posterior: Posterior, draws: Draws, aligned: AlignedDraws | None =
         model_error=posterior.model_error,
         curve=curve,
         ridge=ModelErrorPath() if posterior.fit_info is None else posterior.fit_info.model_errors,
-        next_step=next_step(posterior.provenance, curve.find(0.0), curve.find(TOLERABLE)),
+        next_step=next_step(provenance, curve.find(0.0), curve.find(TOLERABLE)),
+        kinds=() if provenance is None else provenance.kinds,
+        cautions=found,
+        caution_texts=tuple(caution_text(one, provenance) for one in found),
     )
 
 
@@ -435,6 +468,12 @@ def as_dict(
             name: {f"{value:g}": label for value, label in values.items()}
             for name, values in posterior.value_labels.items()
         },
+        "column_kinds": kinds_as_json(found.kinds, posterior.column_names),
+        "column_kinds_text": found.kinds_text,
+        "cautions": [
+            {**one.to_dict(), "message": text}
+            for one, text in zip(found.cautions, found.caution_texts, strict=True)
+        ],
         "n_factors": len(found.factors),
         "n_large_factors": found.n_large,
         "large_share": found.large_share.value,
