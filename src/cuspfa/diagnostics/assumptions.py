@@ -19,7 +19,7 @@ from cuspfa.data.names import check_same_names, check_same_width
 from cuspfa.data.screening.column_kinds import FEW_VALUES, LARGE_SKEWNESS
 from cuspfa.data.validate import check_table
 from cuspfa.diagnostics.cautions import MIN_SKEWED_ITEMS
-from cuspfa.diagnostics.outliers import outlying_rows
+from cuspfa.diagnostics.outliers import item_columns, outlying_rows
 from cuspfa.diagnostics.resampling import quiet_fit
 from cuspfa.errors import DataError
 from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
@@ -237,7 +237,8 @@ def _as_ints(positions: Indices) -> tuple[int, ...]:
 def _outlying_finding(model: CuspFactorAnalysis, rows: Array, places: Indices) -> list[Finding]:
     # Values drawn from the model's own distribution leave the distances of usual rows as they are.
     allow_missing = bool(np.isnan(rows).any())
-    worst = outlying_rows(model._filled(rows) if allow_missing else rows)
+    filled = model._filled(rows) if allow_missing else rows
+    worst = outlying_rows(filled, item_columns(rows))
     if not len(worst):
         return []
     n = len(rows)

@@ -86,7 +86,8 @@ def column_kinds(rows: Any) -> tuple[KindGroup, ...]:
     if len(rows) < FEWEST_KIND_ROWS or not p:
         return ()
     look = np.asarray(rows, dtype=float)
-    found = dict(enumerate(_each_kind(look)))
+    with np.errstate(all="ignore"):  # numbers too large to be told apart have no kind of their own
+        found = dict(enumerate(_each_kind(look)))
     return tuple(
         _group(kind, members)
         for kind in KINDS
@@ -155,6 +156,7 @@ def _skewness(look: Array, seen: BoolArray, n: Indices) -> Array:
     centred = values - values.sum(axis=0) / number
     if values is not look:
         centred *= seen
+    centred /= np.maximum(np.max(np.abs(centred), axis=0), 1e-300)  # whatever their size
     squares = centred**2
     spread = np.sqrt(squares.sum(axis=0) / number)
     third = np.einsum("ij,ij->j", squares, centred) / number
@@ -179,9 +181,8 @@ def _kinds_of_few(look: Array, n: Indices, skewness: Array) -> list[_Kind | None
     gaps = np.diff(ordered, axis=0)
     levels = 1 + np.sum(gaps > 0, axis=0)
     step = np.min(np.where(gaps > 0, gaps, np.inf), axis=0, initial=np.inf)
-    with np.errstate(invalid="ignore"):  # a column of one value has no step
-        off_grid = np.any(np.abs(gaps / step - np.round(gaps / step)) > GRID_TOLERANCE, axis=0)
-        points = 1 + np.nanmax((ordered - ordered[0]) / step, axis=0, initial=0.0)
+    off_grid = np.any(np.abs(gaps / step - np.round(gaps / step)) > GRID_TOLERANCE, axis=0)
+    points = 1 + np.nanmax((ordered - ordered[0]) / step, axis=0, initial=0.0)
     whole = ~np.any(ordered - np.floor(ordered) > 0, axis=0)
     found: list[_Kind | None] = []
     for j in range(look.shape[1]):
