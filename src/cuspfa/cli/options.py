@@ -313,4 +313,10 @@ class FitOptions(ModelOptions, MomentsOptions):
             "(promax, oblimin, quartimin, geomin). Default: principal axes."
         ),
     ] = None
+    no_checks: Annotated[
+        bool,
+        flag_option(
+            "Do not look for outlying rows and pairs of columns that have a factor to themselves."
+        ),
+    ] = False
     show: Annotated[ShowOptions, Parameter(name="*")] = ShowOptions()

@@ -17,6 +17,7 @@ from cuspfa.cli.console import Terminal
 from cuspfa.data.tables.cells import clean, quoted
 from cuspfa.data.tables.notes import Note
 from cuspfa.data.tables.read_table import Table
+from cuspfa.diagnostics.assumptions import Finding
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.fit_info import FitInfo
 from cuspfa.reporting.labels import axes_name, short_names, shortened
@@ -278,6 +279,17 @@ def show_fit_info(page: Page, fit_info: FitInfo | None) -> None:
         page.paragraph(
             f"Not converged after {iterations}; {bound}: {fit_info.status}.", style="bold red"
         )
+
+
+def show_findings(page: Page, findings: Sequence[Finding], n_empty: int) -> None:
+    """Print what the checks of the rows found."""
+    for one in findings:
+        counted_so = (
+            f" Rows are counted without the {n_empty} that have no value."
+            if one.rows and n_empty
+            else ""
+        )
+        page.paragraph(f"Check, {one.kind}: {clean(one.message)}{counted_so}", style="yellow")
 
 
 def show_warnings(page: Page, messages: Sequence[str]) -> None:
