@@ -46,7 +46,7 @@ exponential distribution."""
 FEW_VALUES, LARGE_SKEWNESS = 7, 1.0
 """Points up to which an item's skewness matters, and the skewness from which on its Pearson
 correlations depend on it as much as on what the item measures. A finer scale loses little."""
-KIND_ROWS, KIND_CELLS = 2000, 1 << 22
+KIND_ROWS, KIND_CELLS = 5000, 1 << 22
 """Most rows and cells that are looked at."""
 FEWEST_KIND_ROWS = 20
 """Values below which the kind of a column is not told."""
