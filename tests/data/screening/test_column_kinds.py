@@ -75,6 +75,16 @@ def test_groups_together() -> None:
     assert [names[j] for j in found["few_points"].skewed] == ["mostly 1"]
 
 
+def test_an_outlying_value_makes_no_column_skewed() -> None:
+    values = COLUMNS["normal"].copy()
+    values[:3] = 50.0
+    assert kind_of(values) == "continuous"
+    values[:40] = 50.0  # one in ten is no longer an end of the distribution
+    assert kind_of(values) == "skewed"
+    assert kind_of(COLUMNS["normal"] ** 2) == "skewed"
+    assert kind_of(-np.random.default_rng(1).exponential(size=N)) == "skewed"
+
+
 def test_few_rows_and_empty_columns_are_not_judged() -> None:
     assert column_kinds(np.ones((19, 2)) * [[1.0, 2.0]]) == ()
     hardly = np.full((50, 1), np.nan)

@@ -7,7 +7,8 @@ A column is the first of these that applies to its observed values:
 - "codes": 3 to 50 different whole numbers that span more than ten times their number and are no
   multiples of a unit, such as 101, 205, 342: most likely numbers of categories;
 - "counts": whole numbers from 0 on, of which at least one in twenty is 0;
-- "skewed": a skewness beyond ±2;
+- "skewed": a skewness beyond ±2, and beyond ±1 without the hundredth of the values at each end, so
+  that a few outlying rows do not make it so;
 - "continuous": all others.
 """
 
@@ -43,6 +44,8 @@ ZERO_SHARE = 0.05
 STRONG_SKEWNESS = 2.0
 """Skewness of a column with many values from which on a transformation is advised; that of an
 exponential distribution."""
+OUTER_VALUES = 100
+"""One in so many values at each end is left out to see whether a column stays skewed."""
 FEW_VALUES, LARGE_SKEWNESS = 7, 1.0
 """Points up to which an item's skewness matters, and the skewness from which on its Pearson
 correlations depend on it as much as on what the item measures. A finer scale loses little."""
@@ -139,7 +142,7 @@ def _each_kind(look: Array) -> list[_Kind]:
         enough = n[j] >= FEWEST_KIND_ROWS
         if enough and zeros[j] and _are_whole_from_zero(look[seen[:, j], j]):
             found.append(_Kind("counts"))
-        elif enough and abs(skewness[j]) > STRONG_SKEWNESS:
+        elif enough and abs(skewness[j]) > STRONG_SKEWNESS and _stays_skewed(look[seen[:, j], j]):
             found.append(_Kind("skewed"))
         else:
             found.append(_Kind("continuous"))
@@ -161,6 +164,14 @@ def _skewness(look: Array, seen: BoolArray, n: Indices) -> Array:
     spread = np.sqrt(squares.sum(axis=0) / number)
     third = np.einsum("ij,ij->j", squares, centred) / number
     return np.asarray(third / np.maximum(spread, 1e-100) ** 3)
+
+
+def _stays_skewed(values: Array) -> bool:
+    """Is a column skewed without its ends too?"""
+    cut = -(-len(values) // OUTER_VALUES)
+    inner = np.sort(values)[cut:-cut, None]
+    seen = np.ones(inner.shape, dtype=bool)
+    return bool(abs(_skewness(inner, seen, seen.sum(axis=0))[0]) > LARGE_SKEWNESS)
 
 
 def _are_whole_from_zero(values: Array) -> bool:
