@@ -453,8 +453,8 @@ class SkewedItems(FitWarning):
         return (
             f"{len(self.columns)} of {self.n_columns} columns are items that are strongly skewed "
             f"({listed(self.columns, SHOWN_NAMES)}). Items that are skewed alike can make a factor "
-            "of their own. Compare with a fit to polychoric correlations (in Python, "
-            "fit_moments(polychoric(X).moments())) or with one that leaves them out."
+            "of their own. Compare with a fit to polychoric correlations (in Python, polychoric "
+            "and fit_moments), or with one without them."
         )
 
 

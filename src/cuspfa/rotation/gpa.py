@@ -38,9 +38,9 @@ SMALLEST_EIGENVALUE_RATIO = 1e-12
 LARGEST_LOADING = 1e70
 """Fourth powers of larger loadings overflow."""
 MAX_HALVINGS = 40
-REMEMBERED_VALUES, LEAST_DESCENT = 5, 0.1
+REMEMBERED_VALUES, LEAST_DESCENT = 10, 0.001
 """Last values of the criterion whose highest a step must be below, and by how much of its slope."""
-MOST_GROWTH = 4.0
+MOST_GROWTH = 10.0
 """Largest factor from one step to the next, so that none leaves its valley."""
 MOST_STARTS = 1000
 
