@@ -24,6 +24,7 @@ from cuspfa.inference.kernels import (
     begin_at,
     draw_loadings,
     draw_scales,
+    flip,
     gram,
     rotate_loadings,
     scale_rotate_scores,
@@ -84,7 +85,7 @@ def draw_observed_scores(
     k = loadings.shape[1]
     scaled = loadings / noise[:, None]
     signal = packed(scaled[:, :, None] * loadings[:, None, :])
-    found = []
+    found = [np.empty((0, k))]
     for block in data.blocks(k):
         covariance, _ = score_covariances(block.observed, signal, k)
         towards = block.rows @ scaled - block.of_rows(block.observed @ (scaled * mean[:, None]))
@@ -171,18 +172,18 @@ def draw_given_filled(
     inner = np.zeros((size, k, k))
     averages, squares = np.empty((p, size)), np.empty((p, size))
     of_zero = wishart_root(n_zero, size, k, rng) if n_zero else inner.copy()
+    weights, roots = _score_weights(flip(chains.loadings), chains.noise.T)
     for b in range(size):
         table[missing] = filled[b]
         averages[:, b] = (ones.T @ table)[0] / n
         # Observed values are centred, so that squares lose no digits by subtraction.
         squares[:, b] = np.einsum("ij,ij->j", table, table) - n * averages[:, b] ** 2
-        weights, root = _score_weights(chains.loadings[:, b], chains.noise[:, b])
-        drawn = table @ weights - ones @ (averages[:, b] @ weights)[None]
-        drawn += rng.standard_normal(drawn.shape) @ root
+        drawn = table @ weights[b] - ones @ (averages[:, b] @ weights[b])[None]
+        drawn += rng.standard_normal(drawn.shape) @ roots[b]
         scores[b] = drawn - ones @ (ones.T @ drawn / n)
         cross[:, b] = table.T @ scores[b]
         # Rows of zeros have scores of variance rootᵀroot, of which only the products matter.
-        zero = of_zero[b].T @ root
+        zero = of_zero[b].T @ roots[b]
         inner[b] = scores[b].T @ scores[b] + zero.T @ zero
     known, scales = Scores(cross, inner), chains.scales
     if len(moved):
@@ -206,8 +207,11 @@ def draw_mean(loadings: Array, level: Array, n: int, rng: np.random.Generator) -
 
 
 def _score_weights(loadings: Array, noise: Array) -> tuple[Array, Array]:
-    """W (p, K) and R (K, K) such that η | Λ, σ², a centred row y has mean yW and variance RᵀR."""
-    scaled = loadings / noise[:, None]
-    precision = np.eye(loadings.shape[1]) + loadings.T @ scaled
+    """W (B, p, K) and R (B, K, K) of loadings (B, p, K) and noise variances (B, p).
+
+    η | Λ, σ², a centred row y has mean yW and variance RᵀR.
+    """
+    scaled = loadings / noise[:, :, None]
+    precision = np.eye(loadings.shape[2]) + loadings.transpose(0, 2, 1) @ scaled
     root = np.linalg.inv(np.linalg.cholesky(precision))
-    return np.asarray(scaled @ (root.T @ root)), np.asarray(root)
+    return np.asarray(scaled @ (root.transpose(0, 2, 1) @ root)), np.asarray(root)
