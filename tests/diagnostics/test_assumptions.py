@@ -159,6 +159,46 @@ def test_fewer_rows_than_columns():
         assert sorted(outlying_rows(X)) == [0, 1]
 
 
+def yes_or_no(seed, n=1200, p=57, least=0.5, most=0.95):
+    """Items of three factors, of which some rows' answers are rare; `least` to `most` loadings."""
+    rng = np.random.default_rng(seed)
+    scores, loadings = rng.normal(size=(n, 3)), np.zeros((p, 3))
+    loadings[np.arange(p), np.arange(p) % 3] = rng.uniform(least, most, p)
+    noise = rng.normal(size=(n, p)) * np.sqrt(1 - np.sum(loadings**2, axis=1))
+    return scores @ loadings.T + noise, 0.7 * rng.normal(size=p)
+
+
+def test_rows_are_not_outlying_because_their_items_are_yes_or_no():
+    latent, thresholds = yes_or_no(0, n=3570)
+    answers = (latent > thresholds).astype(float)
+    assert len(outlying_rows(answers)) == 0
+    # Taken as numbers that may be far out, hundreds of rows are called so for a rare answer.
+    assert len(outlying_rows(answers, np.zeros(57, dtype=bool))) > 300
+
+
+def test_missing_answers_do_not_make_items_continuous():
+    latent, thresholds = yes_or_no(1)
+    answers = (latent > thresholds).astype(float)
+    answers[np.random.default_rng(0).random(answers.shape) < 0.02] = np.nan
+    model = CuspFactorAnalysis(n_factors=3).fit(answers)
+    assert [one for one in check_assumptions(model, answers) if one.kind == "outlying rows"] == []
+
+
+@pytest.mark.parametrize("extra", [0, 2])
+def test_outlying_answers_and_numbers_beside_items_are_found(extra):
+    """The negative control: answers against all factors, and numbers far out beside items."""
+    latent, _ = yes_or_no(2, n=600, p=30, least=0.5, most=0.8)
+    answers = np.digitize(latent, [-1.5, -0.5, 0.5, 1.5]) + 1.0
+    if extra:
+        numbers = np.random.default_rng(0).normal(size=(600, extra))
+        numbers[:5, 0] += 12.0
+        table = np.column_stack([latent > 0, numbers]).astype(float)
+    else:
+        table = answers
+        table[:5] = np.where(np.arange(30) // 3 % 2 == 0, 1.0, 5.0)
+    assert sorted(outlying_rows(table)) == [0, 1, 2, 3, 4]
+
+
 def test_standard_distances_of_normal_rows_are_standard_normal():
     for p in (3, 15, 200):
         drawn = chi2.rvs(p, size=200_000, random_state=0)
@@ -177,8 +217,14 @@ def test_robust_scores():
     spoiled = np.where(np.arange(1001) < 100, 1e9, normal)
     mostly_zero = np.where(np.arange(1001) % 3, 0.0, normal)
     rare = np.where(np.arange(1001) < 10, 1.0, 0.0)
-    scores = robust_scores(np.column_stack([normal, spoiled, mostly_zero, rare]))
-    assert scores.shape == (1001, 3)  # the rare one would be constant in most of the rows
+    answers = np.where(np.arange(1001) % 10 < 4, 2.0, 1.0)
+    table = np.column_stack([normal, spoiled, mostly_zero, rare, answers])
+    scores, items = robust_scores(table, np.arange(5) >= 3)
+    assert scores.shape == (1001, 4)  # the rare one would be constant in most of the rows
+    assert items.tolist() == [False, False, False, True]
+    # 2 is answered by 401 of 1001: the standard deviation is √(0.4 · 0.6), as is no deviation's
+    # median, which is 0.
+    assert scores[:, 3].max() == pytest.approx(1 / np.sqrt(0.24), rel=1e-3)
     assert scores[:, 0].std() == pytest.approx(1, abs=0.05)
     assert scores[100:, 1].std() == pytest.approx(1, abs=0.2)
     assert scores[:, 1].max() == 1e6

@@ -127,6 +127,9 @@ def test_a_file_of_an_older_version_is_read(name):
     assert list(posterior.fit_info.model_errors) == []
     assert posterior.factor_names == [f"Factor {h}" for h in range(1, posterior.n_active + 1)]
     assert posterior.presentation.reversed_factors == ()
+    assert "kinds" not in content["provenance"]
+    assert posterior.provenance.kinds == ()
+    assert posterior.summary(n_draws=20).kinds_text == ""
 
 
 def test_labels_of_version_2_are_read():

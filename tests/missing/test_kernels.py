@@ -14,18 +14,21 @@ from joint_draws import smallest_p_value
 
 PRIOR = CuspPrior(noise_shape=4.0, noise_rate=2.0)
 SLAB = InverseGammaSlab(3.0, 1.5)
-SETS, N, P, K = 900, 8, 4, 2
+SETS, P, K = 900, 4, 2
+FEW, MANY = 3, 14
+"""Complete rows that a sweep takes one by one, and rotated into p + 1 of them."""
 
 
-def joint_draw(rng):
+def joint_draw(rng, n_complete):
     """Parameters from the prior, means of zero, incomplete data; all from the model alone."""
     theta = stats.invgamma(3.0, scale=1.5).rvs((1, K), random_state=rng)
     loadings = np.sqrt(theta) * rng.standard_normal((P, 1, K))
     noise = 2.0 / rng.gamma(4.0, size=(P, 1))
-    scores = rng.standard_normal((N, K))
-    y = scores @ loadings[:, 0].T + rng.standard_normal((N, P)) * np.sqrt(noise[:, 0])
-    seen = rng.random((N, P)) > 0.3
-    seen[:3] = True
+    n = n_complete + 5
+    scores = rng.standard_normal((n, K))
+    y = scores @ loadings[:, 0].T + rng.standard_normal((n, P)) * np.sqrt(noise[:, 0])
+    seen = rng.random((n, P)) > 0.3
+    seen[:n_complete] = True
     chains = Chains(loadings, noise, Scales(theta, (np.array([3.0]), np.array([1.5]))))
     rows = RowsInMemory(IncompleteRows(np.where(seen, y, 0.0), seen))
     filled = y[rows.data.order][rows.missing][None]
@@ -48,11 +51,11 @@ def features(at, y, seen_square):
     ]
 
 
-def one_step(steps=2, seed=0):
+def one_step(n_complete=FEW, steps=2, seed=0):
     rng = np.random.default_rng(seed)
     before, after = [], []
     for i in range(SETS):
-        at, rows, y = joint_draw(rng)
+        at, rows, y = joint_draw(rng, n_complete)
         square = np.cov(y[:3, :2], rowvar=False)[0, 1]
         if i % 2:
             before.append(features(at, y, square))
@@ -65,13 +68,34 @@ def one_step(steps=2, seed=0):
     return smallest_p_value(before, after)
 
 
-def test_a_sweep_leaves_the_joint_law_as_it_is():
-    assert one_step() > 1e-4
+@pytest.mark.parametrize("n_complete", [FEW, MANY])
+def test_a_sweep_leaves_the_joint_law_as_it_is(n_complete):
+    assert one_step(n_complete) > 1e-4
 
 
 def test_a_wrong_sweep_is_found_out(monkeypatch):
     monkeypatch.setattr(module, "draw_loadings", lambda *args: 0.8 * draw_loadings(*args))
     assert one_step(steps=5) < 1e-4
+
+
+def test_rotated_rows_that_are_left_out_count(monkeypatch):
+    monkeypatch.setattr(module, "wishart_root", lambda df, size, k, rng: np.zeros((size, k, k)))
+    assert one_step(MANY, steps=5) < 1e-4
+
+
+def test_complete_rows_are_rotated_into_few():
+    rng = np.random.default_rng(0)
+    y, seen = rng.normal(size=(30, P)), np.ones((30, P), dtype=bool)
+    seen[::10, 1] = False
+    data = IncompleteRows(np.where(seen, y, 0.0), seen)
+    found = data.to_fill
+    assert found.rows.shape == (3 + P + 1, P)
+    assert found.n_zero == 30 - 3 - (P + 1)
+    assert_allclose(found.rows.T @ found.rows, data.rows.T @ data.rows, atol=1e-12)
+    assert_allclose(found.ones.T @ found.rows, data.rows.sum(axis=0)[None], atol=1e-12)
+    assert_allclose(found.ones.T @ found.ones, [[30.0]], atol=1e-12)
+    np.testing.assert_array_equal(found.rows[found.missing], 0.0)
+    assert len(found.missing[0]) == 3
 
 
 def test_scores_given_what_is_observed():

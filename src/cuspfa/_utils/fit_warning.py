@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from cuspfa._utils.fit_warning_text import HIGHEST_R_HAT, Form, rounded
-from cuspfa._utils.wording import listed
+from cuspfa._utils.wording import counted, listed
 
 if TYPE_CHECKING:
     from cuspfa.data.tables.notes import DroppedColumn, Note
@@ -417,16 +417,68 @@ class TemperedLikelihood(FitWarning):
             "rows": f"With {self.n_columns} columns",
             "size": f"With {self.n_columns} columns, whose covariances are too large to keep,",
         }
-        counted = (
+        told = (
             f"{known[self.reason]} {form.model_error(self.model_error)} only makes the rows count "
             f"as {self.effective_rows}: evidence and weights of the numbers of factors are those "
             "of a likelihood to a power."
         )
         if self.has_population:
-            return counted
+            return told
         return (
-            f"{counted} Covariances, their intervals, densities and imputed values are those of "
+            f"{told} Covariances, their intervals, densities and imputed values are those of "
             "the factor model, not of a population that differs from it."
+        )
+
+
+# --- what the result shows ---
+
+
+@dataclass(frozen=True)
+class FewRows(FitWarning):
+    """Rows are too few for the number of factors."""
+
+    code = "few_rows"
+    kept = False
+    n_rows: int
+    n_factors: int
+
+    def told(self, form: Form) -> str:
+        k = self.n_factors
+        for_them = counted(k, "factor") if k else "any factors"
+        return f"{self.n_rows} rows are few for {for_them}: the number of factors is not reliable."
+
+
+@dataclass(frozen=True)
+class HeywoodCases(FitWarning):
+    """Nearly all variance of some columns is explained."""
+
+    code = "heywood_cases"
+    kept = False
+    columns: tuple[str, ...]
+
+    def told(self, form: Form) -> str:
+        return (
+            f"Nearly all variance of {listed(self.columns, SHOWN_NAMES)} is explained (Heywood "
+            "case): a variable that another one repeats, or a factor of a single variable."
+        )
+
+
+@dataclass(frozen=True)
+class SkewedItems(FitWarning):
+    """Several items with few points are strongly skewed."""
+
+    code = "skewed_items"
+    kept = False
+    columns: tuple[str, ...]
+    n_columns: int
+    """All columns."""
+
+    def told(self, form: Form) -> str:
+        return (
+            f"{len(self.columns)} of {self.n_columns} columns are items that are strongly skewed "
+            f"({listed(self.columns, SHOWN_NAMES)}). Items that are skewed alike can make a factor "
+            "of their own. Compare with a fit to polychoric correlations (in Python, polychoric "
+            "and fit_moments), or with one without them."
         )
 
 

@@ -13,7 +13,7 @@ from cuspfa.cli.written_tables import TABS, TEXTS
 from cuspfa.data.tables.column_names import not_a_formula
 from cuspfa.errors import InputError
 from cuspfa.posterior.base import Posterior
-from cuspfa.posterior.draws import Draws
+from cuspfa.rotation.aligned import AlignedDraws
 
 
 def check_loadings(path: Path, data: str) -> None:
@@ -26,9 +26,9 @@ def check_loadings(path: Path, data: str) -> None:
         )
 
 
-def write_loadings(path: Path, posterior: Posterior, draws: Draws) -> None:
+def write_loadings(path: Path, posterior: Posterior, aligned: AlignedDraws) -> None:
     """Write one row for each variable: loadings and communality, each with its interval."""
-    table = posterior.align(draws=draws).table()
+    table, draws = aligned.table(), aligned.draws
     common = np.median(draws.communality, axis=0)
     ends = posterior.interval("communality", draws=draws)
     loadings = posterior.rotated_solution.loadings

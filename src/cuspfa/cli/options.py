@@ -321,6 +321,12 @@ class FitOptions(ModelOptions, MomentsOptions):
     ] = False
     factors: FactorsGiven = None
     rotation: AxesGiven = None
+    no_checks: Annotated[
+        bool,
+        flag_option(
+            "Do not look for outlying rows and pairs of columns that have a factor to themselves."
+        ),
+    ] = False
     show: Annotated[ShowOptions, Parameter(name="*")] = ShowOptions()
 
 

@@ -18,11 +18,12 @@ from cuspfa.cli.console import Terminal
 from cuspfa.data.tables.cells import clean, quoted
 from cuspfa.data.tables.notes import Note
 from cuspfa.data.tables.read_table import Table
+from cuspfa.diagnostics.assumptions import Finding
 from cuspfa.posterior.base import Posterior
-from cuspfa.posterior.draws import Draws
 from cuspfa.posterior.fit_info import FitInfo
 from cuspfa.reporting.labels import axes_name, short_names, shortened
 from cuspfa.reporting.summary import Summary
+from cuspfa.rotation.aligned import AlignedDraws
 
 PAGE_WIDTH, NARROWEST = 80, 40
 """Width of the text in columns, and the least width to which sentences are wrapped."""
@@ -187,9 +188,10 @@ def sort_variables(loadings: Array, most: int = SHOWN_VARIABLES) -> Order:
     return Order(order[np.isin(order, chosen)], False)
 
 
-def show_loadings(page: Page, posterior: Posterior, draws: Draws) -> None:
+def show_loadings(page: Page, posterior: Posterior, aligned: AlignedDraws) -> None:
     """Print sorted loadings, with each variable's communality and its interval."""
     loadings, rotation = posterior.rotated_solution.loadings, posterior.rotation
+    draws = aligned.draws
     k = loadings.shape[1]
     if not k:
         page.line("No factors, hence no loadings.")
@@ -207,7 +209,7 @@ def show_loadings(page: Page, posterior: Posterior, draws: Draws) -> None:
     if any(texts) and room - width >= NARROWEST_WORDING:
         labels = _worded(labels, texts, max(cell_len(labels[j]) for j in order.rows))
         width = min(room, max(cell_len(labels[j]) for j in order.rows))
-    table = posterior.align(draws=draws).table(columns=order.rows)
+    table = aligned.table(columns=order.rows)
     unsure = (table.lower <= 0) & (table.upper >= 0)
     page.line(f"Loadings ({axes_name(rotation)}, correlation scale) and communalities (h²):")
     if given := posterior.presentation.factor_names:
@@ -323,6 +325,17 @@ def show_fit_info(page: Page, fit_info: FitInfo | None) -> None:
         page.paragraph(
             f"Not converged after {iterations}{bound}: {fit_info.status}.", style="bold red"
         )
+
+
+def show_findings(page: Page, findings: Sequence[Finding], n_empty: int) -> None:
+    """Print what the checks of the rows found."""
+    for one in findings:
+        counted_so = (
+            f" Rows are counted without the {n_empty} that have no value."
+            if one.rows and n_empty
+            else ""
+        )
+        page.paragraph(f"Check, {one.kind}: {clean(one.message)}{counted_so}", style="yellow")
 
 
 def show_warnings(page: Page, messages: Sequence[str]) -> None:

@@ -16,6 +16,7 @@ from cuspfa.errors import DataError
 
 if TYPE_CHECKING:
     from cuspfa.data.provenance import DataProvenance
+    from cuspfa.data.screening.column_kinds import KindGroup
 
 Scaling = Literal["columns", "common", "none"]
 """Columns of unit variances, of unit median variance, or as they are."""
@@ -38,6 +39,8 @@ class Prepared(NamedTuple):
     """Warnings about the data."""
     provenance: DataProvenance | None = None
     """The file, and how it was read, if the data came from one."""
+    kinds: tuple[KindGroup, ...] = ()
+    """Columns by kind; empty where rows were not seen, or are too few."""
 
 
 def prepare_moments(moments: Moments, *, scaling: Scaling, flat_mean: bool) -> Prepared:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from cuspfa._utils.fit_warning import FitWarning
 from cuspfa.data.complete import Prepared, Scaling, prepare_moments, prepare_rows
@@ -17,6 +18,7 @@ from cuspfa.data.out_of_core.load import (
     load_data,
     prepare_loaded,
 )
+from cuspfa.data.screening.column_kinds import column_kinds
 from cuspfa.data.screening.dependent import dependent_columns
 from cuspfa.data.screening.near_constant import near_constant
 from cuspfa.data.validate import check_table
@@ -67,7 +69,10 @@ def prepare(
     dependent = dependent_columns(prepared.source.dense, prepared.source.n, table.labels)
     told += tuple(one for one in (hardly_vary, dependent) if one is not None)
     return prepared._replace(
-        names=table.names, warnings=told + prepared.warnings, provenance=provenance
+        names=table.names,
+        warnings=told + prepared.warnings,
+        provenance=provenance,
+        kinds=() if issparse(table.rows) else column_kinds(table.rows),
     )
 
 

@@ -16,8 +16,10 @@ from cuspfa._utils.arguments import must_be
 from cuspfa._utils.warn import warn
 from cuspfa._utils.wording import listed
 from cuspfa.data.names import check_same_names, check_same_width
+from cuspfa.data.screening.column_kinds import FEW_VALUES, LARGE_SKEWNESS
 from cuspfa.data.validate import check_table
-from cuspfa.diagnostics.outliers import outlying_rows
+from cuspfa.diagnostics.cautions import MIN_SKEWED_ITEMS
+from cuspfa.diagnostics.outliers import item_columns, outlying_rows
 from cuspfa.diagnostics.resampling import quiet_fit
 from cuspfa.errors import DataError
 from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
@@ -28,6 +30,8 @@ MOST_NAMED = 5
 """Most columns or rows that a message names."""
 MIN_COLUMNS = 3
 """Fewest columns that a factor can be told from noise with."""
+MOST_QUICK_WORK = 3e7
+"""Multiplications for the cross-products of the rows, up to which a check takes a second or so."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +96,21 @@ def check_assumptions(model: CuspFactorAnalysis, X: Any) -> list[Finding]:
         *_outlying_finding(model, rows, places),
         *_doublet_findings(model, rows, names),
     ]
+
+
+def quick_findings(model: CuspFactorAnalysis, rows: Array) -> list[Finding]:
+    """Outlying rows and doublets of the rows of a fit, without the fits that leave them out.
+
+    Skewed items are among the cautions of a summary.
+    """
+    names = _column_labels(model)
+    outlying = _outlying_finding(model, rows, np.arange(len(rows)), refit=False)
+    return [*outlying, *_doublet_findings(model, rows, names, refit=False)]
+
+
+def is_quick(n: int, p: int) -> bool:
+    """Can outlying rows of so many rows and columns be found in about a second?"""
+    return n * p * min(n, p) <= MOST_QUICK_WORK
 
 
 def warn_of_assumptions(model: CuspFactorAnalysis, X: Any) -> list[Finding]:
@@ -180,15 +199,6 @@ def _becomes(model: CuspFactorAnalysis, without: int | None, what: str) -> str:
 
 # --- skewed items ---
 
-FEW_VALUES = 7
-"""A column with no more distinct values is an item. Answer scales have up to seven points; a finer
-scale loses little of a correlation, whatever its skewness."""
-LARGE_SKEWNESS = 1.0
-"""Skewness from which on Pearson correlations of items depend on their skewness as much as on what
-they measure: items skewed alike correlate more, items skewed against each other less."""
-MIN_SKEWED_ITEMS = 2
-"""A single skewed item makes no factor of its own."""
-
 
 def skewed_items(rows: Array) -> tuple[Indices, Array]:
     """Positions of columns with few values and much skewness, and their skewness.
@@ -241,14 +251,17 @@ def _as_ints(positions: Indices) -> tuple[int, ...]:
 # --- outlying rows ---
 
 
-def _outlying_finding(model: CuspFactorAnalysis, rows: Array, places: Indices) -> list[Finding]:
+def _outlying_finding(
+    model: CuspFactorAnalysis, rows: Array, places: Indices, *, refit: bool = True
+) -> list[Finding]:
     # Values drawn from the model's own distribution leave the distances of usual rows as they are.
     allow_missing = bool(np.isnan(rows).any())
-    worst = outlying_rows(model._filled(rows) if allow_missing else rows)
+    filled = model._filled(rows) if allow_missing else rows
+    worst = outlying_rows(filled, item_columns(rows))
     if not len(worst):
         return []
     n = len(rows)
-    without = _number_without(model, np.delete(rows, worst, axis=0))
+    without = _number_without(model, np.delete(rows, worst, axis=0)) if refit else None
     worst = places[worst]
     noun = "row lies" if len(worst) == 1 else "rows lie"
     message = (
@@ -299,14 +312,14 @@ def doublets(loadings: Array) -> list[tuple[int, int]]:
 
 
 def _doublet_findings(
-    model: CuspFactorAnalysis, rows: Array, names: Sequence[str]
+    model: CuspFactorAnalysis, rows: Array, names: Sequence[str], *, refit: bool = True
 ) -> list[Finding]:
     findings = []
     for pair in doublets(principal_axes(model.posterior_.standardized_loadings)):
         first, second = (names[j] for j in pair)
         both = rows[:, pair][~np.isnan(rows[:, pair]).any(axis=1)]
         correlation = float(np.corrcoef(both[:, 0], both[:, 1])[0, 1])
-        without = _number_without(model, np.delete(rows, pair[1], axis=1))
+        without = _number_without(model, np.delete(rows, pair[1], axis=1)) if refit else None
         message = (
             f"{first} and {second} have a factor to themselves; they correlate {correlation:+.2f}."
             f"{_becomes(model, without, second)} Two variables say little of a factor: if one "

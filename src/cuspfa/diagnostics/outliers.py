@@ -6,6 +6,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from cuspfa._typing import Array, BoolArray, Indices
+from cuspfa.data.screening.column_kinds import column_kinds
 from cuspfa.diagnostics.resampling import quiet_fit
 from cuspfa.errors import DataError
 from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
@@ -30,8 +31,12 @@ LARGEST_ROBUST_SCORE = 1e6
 """Robust standard scores are cut off here, where squares are still exact enough."""
 
 
-def outlying_rows(rows: Array) -> Indices:
+def outlying_rows(rows: Array, items: BoolArray | None = None) -> Indices:
     """Positions of rows that are too far out for normal data, the worst first.
+
+    `items` are the columns with few values, such as answers; None finds them. An answer cannot be
+    far out by itself, but among the rows nearest to the centre a rare one may not occur. So the
+    noise variances of items are at least those of all rows.
 
     Distances are Mahalanobis distances under a factor model. The model is fitted to clipped robust
     scores first, then to the nearest three quarters of the rows until these stay the same, so that
@@ -51,12 +56,18 @@ def outlying_rows(rows: Array) -> Indices:
     """
     nothing = np.zeros(0, dtype=np.intp)
     n = len(rows)
-    scores = robust_scores(rows)
-    if n < MIN_ROWS_FOR_OUTLIERS or not scores.shape[1]:
+    if n < MIN_ROWS_FOR_OUTLIERS:
+        return nothing
+    scores, items = robust_scores(rows, item_columns(rows) if items is None else items)
+    if not scores.shape[1]:
         return nothing
     try:
-        number, usual = _usual_rows(scores)
-        distance, freedom = _by_the_others(scores, usual, number)
+        first = quiet_fit(
+            CuspFactorAnalysis(random_state=0), np.clip(scores, -CLIPPED_SCORE, CLIPPED_SCORE)
+        )
+        least_noise = np.where(items, first.noise_variance_, 0.0)
+        usual = _usual_rows(scores, first, least_noise)
+        distance, freedom = _by_the_others(scores, usual, int(first.n_factors_), least_noise)
     except DataError:  # a column that hardly varies, and not at all in some of the rows
         return nothing
     standard = standard_distance(distance, scores.shape[1])
@@ -66,20 +77,30 @@ def outlying_rows(rows: Array) -> Indices:
     return np.asarray(order[standard[order] > limit])
 
 
-def robust_scores(rows: Array) -> Array:
+def item_columns(rows: Array) -> BoolArray:
+    """Which columns have two values, or few points on a scale; (p,)."""
+    found = np.zeros(rows.shape[1], dtype=bool)
+    for group in column_kinds(rows):
+        if group.kind in ("few_points", "binary"):
+            found[list(group.columns)] = True
+    return found
+
+
+def robust_scores(rows: Array, items: BoolArray) -> tuple[Array, BoolArray]:
     """Columns less their median, by their median absolute deviation, that of a normal being 1.
 
-    If over half of the values are equal, the standard deviation takes its place; if so many are
-    equal that the nearest rows might all be, the column is left out.
+    Of items, and if over half of the values are equal, the standard deviation takes its place. If
+    so many are equal that the nearest rows might all be, the column is left out: also returned is
+    which of those that are left are items.
     """
     center = np.median(rows, axis=0)
     varies = np.mean(rows != center, axis=0) > 1.0 - NEAREST_PART
-    rows, center = rows[:, varies], center[varies]
+    rows, center, items = rows[:, varies], center[varies], items[varies]
     mad = 1.4826 * np.median(np.abs(rows - center), axis=0)
-    spread = np.where(mad > 1e-12 * np.abs(center), mad, rows.std(axis=0))
-    return np.asarray(
-        np.clip((rows - center) / spread, -LARGEST_ROBUST_SCORE, LARGEST_ROBUST_SCORE)
-    )
+    robust = ~items & (mad > 1e-12 * np.abs(center))
+    spread = np.where(robust, mad, rows.std(axis=0))
+    scores = np.clip((rows - center) / spread, -LARGEST_ROBUST_SCORE, LARGEST_ROBUST_SCORE)
+    return np.asarray(scores), items
 
 
 def standard_distance(distance: Array, p: int) -> Array:
@@ -96,25 +117,25 @@ def standard_distance(distance: Array, p: int) -> Array:
     return np.asarray((root - center) / max(spread, normal))
 
 
-def _usual_rows(scores: Array) -> tuple[int, BoolArray]:
-    """The number of factors of the clipped scores, and which rows are near the centre."""
+def _usual_rows(scores: Array, fitted: CuspFactorAnalysis, least_noise: Array) -> BoolArray:
+    """Which rows are near the centre, beginning with a fit to the clipped scores."""
     n, p = scores.shape
-    model = CuspFactorAnalysis(random_state=0)
-    fitted = quiet_fit(model, np.clip(scores, -CLIPPED_SCORE, CLIPPED_SCORE))
-    number = int(fitted.n_factors_)
-    model.set_params(n_factors=number)
+    model = CuspFactorAnalysis(n_factors=int(fitted.n_factors_), random_state=0)
     inside = np.ones(n, dtype=bool)
     for _ in range(MAX_REFITS):
-        distance = _distances(fitted, scores, inside)
+        distance = _distances(fitted, scores, inside, least_noise)
         before, inside = inside, np.zeros(n, dtype=bool)
         inside[np.argsort(distance, kind="stable")[: int(NEAREST_PART * n)]] = True
         if np.array_equal(before, inside):
             break
         fitted = quiet_fit(model, scores[inside])
-    return number, standard_distance(_distances(fitted, scores, inside), p) < LARGEST_USUAL_SCORE
+    distance = _distances(fitted, scores, inside, least_noise)
+    return standard_distance(distance, p) < LARGEST_USUAL_SCORE
 
 
-def _by_the_others(scores: Array, usual: BoolArray, number: int) -> tuple[Array, int]:
+def _by_the_others(
+    scores: Array, usual: BoolArray, number: int, least_noise: Array
+) -> tuple[Array, int]:
     """Distances of all rows, each under a fit to usual rows of the other parts.
 
     And the degrees of freedom that the fit to the fewest rows leaves.
@@ -126,12 +147,14 @@ def _by_the_others(scores: Array, usual: BoolArray, number: int) -> tuple[Array,
     for one in range(OUTLIER_FOLDS):
         inside = usual & (part != one)
         fitted = quiet_fit(model, scores[inside])
-        distance[part == one] = _distances(fitted, scores, inside)[part == one]
+        distance[part == one] = _distances(fitted, scores, inside, least_noise)[part == one]
         fewest = min(fewest, int(inside.sum()))
     return distance, fewest - number - 1
 
 
-def _distances(fitted: CuspFactorAnalysis, scores: Array, inside: BoolArray) -> Array:
+def _distances(
+    fitted: CuspFactorAnalysis, scores: Array, inside: BoolArray, least_noise: Array
+) -> Array:
     """Squared distances of rows under a fit to those inside: of factor scores, and of residuals.
 
     Loadings are known up to an error that a row of large factor scores η meets in all its
@@ -145,7 +168,8 @@ def _distances(fitted: CuspFactorAnalysis, scores: Array, inside: BoolArray) -> 
     factors = np.asarray(fitted.transform(scores))
     residuals = scores - fitted.mean_ - factors @ fitted.components_
     inner = np.sum(factors**2, axis=1)
-    outer = np.sum(residuals**2 / fitted.noise_variance_, axis=1)
+    noise = np.maximum(fitted.noise_variance_, least_noise)
+    outer = np.sum(residuals**2 / noise, axis=1)
     leverage = (1.0 + inner) / n
     variance = np.where(inside, np.maximum(1.0 - leverage, 1.0 / n), 1.0 + leverage)
     return np.asarray(inner + outer * (1.0 + fitted.n_factors_ / n) / variance)

@@ -475,6 +475,7 @@ class CuspFactorAnalysis(PredictionMixin, BaseEstimator):  # type: ignore[misc]
                         origin.command,
                         origin.warnings + prepared.warnings,
                         versions(),
+                        prepared.kinds,
                     ),
                     model_error=settings.model_error,
                 ),

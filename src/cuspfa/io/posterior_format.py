@@ -137,17 +137,19 @@ def _upgraded(content: JsonObject) -> JsonObject:
     """Entries of an older version of the format as the present one has them.
 
     Version 2 added the model error, and what was said of a table when it was read; version 3 the
-    names and signs of factors and the wording of variables. What is not as an older version has it
-    is left for the checks.
+    names and signs of factors, the wording of variables and the kinds of columns. What is not as
+    an older version has it is left for the checks.
     """
     if content["version"] > 2:
         return content
     plain: JsonObject = {"factor_names": [], "reversed_factors": [], "wording": []}
     content = {**content, "presentation": plain}
+    provenance = content.get("provenance")
+    if isinstance(provenance, dict):
+        content["provenance"] = provenance = {**provenance, "kinds": []}
     if content["version"] > 1:
         return content
     content["model_error"] = 0.0
-    provenance = content.get("provenance")
     if isinstance(provenance, dict) and isinstance(provenance.get("settings"), dict):
         settings = {**provenance["settings"], "model_error": 0.0}
         data = _with_reading(provenance.get("data"))

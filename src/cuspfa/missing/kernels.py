@@ -3,7 +3,7 @@
 A sweep holds a value for every missing entry, so that all rows share one score covariance and the
 kernels of `cuspfa.inference.kernels` apply. At its end the missing values are drawn again, given
 scores, loadings, noise and means. The means are integrated out while scores, loadings and noise are
-drawn.
+drawn. Complete rows enter by their cross-products alone, so they are rotated into few rows first.
 
 `fill` draws the missing values given the observed entries, with scores integrated out. It starts a
 chain. A sampler that keeps no values of rows between sweeps starts every sweep with it.
@@ -17,12 +17,14 @@ import numpy as np
 
 from cuspfa._typing import Array, Indices
 from cuspfa._utils.linalg import packed
+from cuspfa._utils.wishart import wishart_root
 from cuspfa.inference.kernels import (
     Chains,
     Scores,
     begin_at,
     draw_loadings,
     draw_scales,
+    flip,
     gram,
     rotate_loadings,
     scale_rotate_scores,
@@ -55,7 +57,8 @@ class RowsInMemory:
     @property
     def work(self) -> float:
         """Cost of a sweep of one chain for each factor, in numbers processed."""
-        return 4.0 * self.data.rows.size + 30.0 * len(self.data.rows) + 40.0 * len(self.missing[0])
+        rows = self.data.to_fill.rows
+        return 4.0 * rows.size + 30.0 * len(rows) + 40.0 * len(self.missing[0])
 
 
 def nothing() -> None:
@@ -82,7 +85,7 @@ def draw_observed_scores(
     k = loadings.shape[1]
     scaled = loadings / noise[:, None]
     signal = packed(scaled[:, :, None] * loadings[:, None, :])
-    found = []
+    found = [np.empty((0, k))]
     for block in data.blocks(k):
         covariance, _ = score_covariances(block.observed, signal, k)
         towards = block.rows @ scaled - block.of_rows(block.observed @ (scaled * mean[:, None]))
@@ -100,11 +103,12 @@ def fill(
 
     For loadings (p, B, K), noise (p, B) and mean (p, B). The scores are drawn too and not kept.
     """
-    row, column = data.missing
+    lacking = data.with_missing
+    row, column = lacking.missing
     filled = np.empty((loadings.shape[1], len(row)))
     for b, values in enumerate(filled):
         own, variance, level = loadings[:, b], noise[:, b], mean[:, b]
-        scores = draw_observed_scores(data, own, variance, level, rng)
+        scores = draw_observed_scores(lacking, own, variance, level, rng)
         values[:] = level[column] + np.sum(own[column] * scores[row], axis=1)
         values += np.sqrt(variance[column]) * rng.standard_normal(len(column))
     return filled
@@ -136,7 +140,7 @@ def sweep_filled(
     chains, scores, level = draw_given_filled(
         chains._replace(scales=scales), every, rows.data, at.filled, slab, prior, rng
     )
-    row, column = rows.missing
+    row, column = rows.data.to_fill.missing
     filled, sd = np.empty_like(at.filled), np.sqrt(chains.noise)
     for b, values in enumerate(filled):
         values[:] = level[column, b]
@@ -158,22 +162,30 @@ def draw_given_filled(
     """Scores, loadings and noise given the scales and a value for every missing entry.
 
     Between scores and loadings, `scale_rotation_move` of these columns. Also returned are the
-    scores less their mean over the rows, (B, n, K), and the levels of the columns where these are
-    zero, (p, B).
+    scores of the rows of `to_fill` less their mean, (B, r, K), and the levels of the columns where
+    scores are zero, (p, B).
     """
-    (p, size, k), n = chains.loadings.shape, len(data.rows)
-    table = data.rows.copy()
-    scores, cross = np.empty((size, n, k)), np.empty((p, size, k))
+    (p, size, k), n = chains.loadings.shape, data.n
+    rows, ones, missing, n_zero = data.to_fill
+    table = rows.copy()
+    scores, cross = np.empty((size, len(rows), k)), np.empty((p, size, k))
+    inner = np.zeros((size, k, k))
     averages, squares = np.empty((p, size)), np.empty((p, size))
+    of_zero = wishart_root(n_zero, size, k, rng) if n_zero else inner.copy()
+    weights, roots = _score_weights(flip(chains.loadings), chains.noise.T)
     for b in range(size):
-        table[data.missing] = filled[b]
-        averages[:, b] = table.mean(axis=0)
+        table[missing] = filled[b]
+        averages[:, b] = (ones.T @ table)[0] / n
         # Observed values are centred, so that squares lose no digits by subtraction.
         squares[:, b] = np.einsum("ij,ij->j", table, table) - n * averages[:, b] ** 2
-        own = chains.loadings[:, b], chains.noise[:, b]
-        scores[b] = _centred_scores(table, averages[:, b], *own, rng)
+        drawn = table @ weights[b] - ones @ (averages[:, b] @ weights[b])[None]
+        drawn += rng.standard_normal(drawn.shape) @ roots[b]
+        scores[b] = drawn - ones @ (ones.T @ drawn / n)
         cross[:, b] = table.T @ scores[b]
-    known, scales = Scores(cross, scores.transpose(0, 2, 1) @ scores), chains.scales
+        # Rows of zeros have scores of variance rootᵀroot, of which only the products matter.
+        zero = of_zero[b].T @ roots[b]
+        inner[b] = scores[b].T @ scores[b] + zero.T @ zero
+    known, scales = Scores(cross, inner), chains.scales
     if len(moved):
         root, known, scales = scale_rotate_scores(chains, known, moved, slab, n - 1.0, rng)
         scores = scores @ root.transpose(0, 2, 1)
@@ -194,14 +206,12 @@ def draw_mean(loadings: Array, level: Array, n: int, rng: np.random.Generator) -
     return np.asarray(level + np.sum(loadings * shift, axis=2))
 
 
-def _centred_scores(
-    table: Array, average: Array, loadings: Array, noise: Array, rng: np.random.Generator
-) -> Array:
-    """η | Λ, σ², all values, less its mean over the rows, (n, K)."""
-    scaled = loadings / noise[:, None]
-    precision = np.eye(loadings.shape[1]) + loadings.T @ scaled
+def _score_weights(loadings: Array, noise: Array) -> tuple[Array, Array]:
+    """W (B, p, K) and R (B, K, K) of loadings (B, p, K) and noise variances (B, p).
+
+    η | Λ, σ², a centred row y has mean yW and variance RᵀR.
+    """
+    scaled = loadings / noise[:, :, None]
+    precision = np.eye(loadings.shape[2]) + loadings.transpose(0, 2, 1) @ scaled
     root = np.linalg.inv(np.linalg.cholesky(precision))
-    weights = scaled @ (root.T @ root)
-    scores = table @ weights - average @ weights
-    scores += rng.standard_normal(scores.shape) @ root
-    return np.asarray(scores - scores.mean(axis=0))
+    return np.asarray(scaled @ (root.transpose(0, 2, 1) @ root)), np.asarray(root)

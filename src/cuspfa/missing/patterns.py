@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cuspfa._typing import Array, BoolArray, Indices
-from cuspfa._utils.linalg import packed, pair_places, unpacked
+from cuspfa._utils.linalg import packed, pair_places, symmetric_root, unpacked
 
 PATTERN_BLOCK_SIZE = 1 << 19
 """Numbers of a block of rows, or of its K×K matrices: 4 MB."""
@@ -56,6 +56,19 @@ class PatternBlock(NamedTuple):
         return np.asarray(np.take(values, self.of_row, axis=-1))
 
 
+class RowsToFill(NamedTuple):
+    """Rows with missing values as they are, and complete rows rotated into few."""
+
+    rows: Array
+    """(r, p) zero where missing."""
+    ones: Array
+    """(r, 1) the column of ones, rotated as the rows are."""
+    missing: tuple[Indices, Indices]
+    """Rows and columns of the missing values, in the order of `IncompleteRows.missing`."""
+    n_zero: int
+    """Complete rows that the rotation has made zero, which are left out."""
+
+
 class IncompleteRows:
     """Rows sorted by pattern, zero where missing."""
 
@@ -85,6 +98,30 @@ class IncompleteRows:
         of_row = np.repeat(np.arange(len(self.sizes)), self.sizes)
         rows, columns = np.nonzero(~self.patterns[of_row])
         return rows, columns
+
+    @cached_property
+    def to_fill(self) -> RowsToFill:
+        """The rows that a sweep needs one by one; not for rotated rows."""
+        complete = np.repeat(self.patterns.all(axis=1), self.sizes)
+        p, n_complete = self.rows.shape[1], int(complete.sum())
+        if n_complete < 2 * (p + 1):  # the zero rows have to be more than the factors
+            return RowsToFill(self.rows, self.ones, self.missing, 0)
+        columns = np.hstack([self.rows, self.ones])[complete]
+        whole = symmetric_root(columns.T @ columns)  # W with WᵀW = YᵀY, whatever the processor
+        others = self.with_missing
+        return RowsToFill(
+            np.vstack([others.rows, whole[:, :p]]),
+            np.vstack([others.ones, whole[:, p:]]),
+            others.missing,
+            n_complete - (p + 1),
+        )
+
+    @cached_property
+    def with_missing(self) -> IncompleteRows:
+        """The rows that have missing values, in the same order; not for rotated rows."""
+        lacking = ~self.patterns.all(axis=1)
+        observed = np.repeat(self.patterns[lacking], self.sizes[lacking], axis=0)
+        return IncompleteRows(self.rows[np.repeat(lacking, self.sizes)], observed)
 
     def rotated(self) -> IncompleteRows:
         """Rows with the same Gaussian likelihood, at most p + 1 for each pattern."""

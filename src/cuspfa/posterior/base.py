@@ -442,11 +442,14 @@ class Posterior(ABC):
         """(K,) each factor's share of the variables' variance, on the axes of `rotation`."""
         return shares(self.rotated_solution)
 
-    def share_draws(self, draws: Draws) -> Array:
-        """Shares of the variance of each draw, (n_draws, K), on the axes of `rotation`."""
+    def share_draws(self, draws: Draws, aligned: AlignedDraws | None = None) -> Array:
+        """Shares of the variance of each draw, (n_draws, K), on the axes of `rotation`.
+
+        `aligned` are the same draws on these axes, where they are known.
+        """
         if self.rotation is None:
             return draws.explained_variance_ratio[:, : self.n_shown(draws)]
-        return self.align(draws=draws).explained_variance_ratio
+        return (aligned or self.align(draws=draws)).explained_variance_ratio
 
     def n_major_factors(
         self,

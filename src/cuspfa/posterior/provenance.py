@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 from cuspfa._utils.fit_warning import FitWarning
 from cuspfa._utils.spelling import EngineSettings
 from cuspfa.data.provenance import DataProvenance
+from cuspfa.data.screening.column_kinds import KindGroup
 from cuspfa.model.prior import CuspPrior
 from cuspfa.rotation.gpa import Rotation
 
@@ -44,6 +45,8 @@ class Provenance:
     warnings: tuple[FitWarning, ...]
     versions: tuple[tuple[str, str], ...]
     """Of the packages that made the fit."""
+    kinds: tuple[KindGroup, ...] = ()
+    """Columns by kind; empty where rows were not seen, or are too few."""
 
 
 def with_warnings(provenance: Provenance, warnings: tuple[FitWarning, ...]) -> Provenance:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cuspfa._utils.fit_warning import FitWarning
 from cuspfa._utils.fit_warning_text import python_text, terminal_text
 from cuspfa._utils.spelling import Spell, as_option
 from cuspfa._utils.wording import counted
@@ -60,5 +61,12 @@ def settings_text(settings: FitSettings) -> str:
 
 def warning_texts(provenance: Provenance) -> list[str]:
     """Warnings, with advice as options of the program or in Python, as the fit was made."""
+    return [caution_text(one, provenance) for one in provenance.warnings]
+
+
+def caution_text(caution: FitWarning, provenance: Provenance | None) -> str:
+    """One of them, or a caution that was found in the result."""
+    if provenance is None:
+        return python_text(caution)
     text = terminal_text if provenance.command else python_text
-    return [text(one, provenance.settings.engine) for one in provenance.warnings]
+    return text(caution, provenance.settings.engine)

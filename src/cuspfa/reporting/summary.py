@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 
 from cuspfa._typing import Array
-from cuspfa._utils.fit_warning import ModelErrorNotLearned
+from cuspfa._utils.fit_warning import FitWarning, ModelErrorNotLearned
 from cuspfa._utils.wording import capitalized, counted, p_value
+from cuspfa.data.screening.column_kinds import KindGroup
+from cuspfa.diagnostics.cautions import cautions
 from cuspfa.diagnostics.fit_measures import (
     FitMeasures,
     Residual,
@@ -32,13 +34,16 @@ from cuspfa.reporting.headline import (
     large_share,
     strength,
 )
+from cuspfa.reporting.kinds_text import kinds_as_json, kinds_text, model_text
 from cuspfa.reporting.labels import short_names, shortened, width
+from cuspfa.reporting.provenance_text import caution_text
 from cuspfa.reporting.recipe import NextStep, next_step
 from cuspfa.rotation.axes import EMPTY_SHARE
 
 if TYPE_CHECKING:
     from cuspfa.posterior.base import Posterior
     from cuspfa.posterior.variational import VariationalPosterior
+    from cuspfa.rotation.aligned import AlignedDraws
 
 SUMMARY_FORMAT, SUMMARY_VERSION = "cuspfa-summary", 1
 LOW_DETERMINACY = math.sqrt(0.5)
@@ -114,6 +119,19 @@ class Summary:
     """Numbers of factors and model errors within 3 nats of the best, where ε was learned."""
     next_step: NextStep | None
     """How to fit the factors that remain if the model may be off by RMSEA 0.05."""
+    kinds: tuple[KindGroup, ...] = ()
+    """Columns by kind; empty where rows were not seen, or are too few."""
+    cautions: tuple[FitWarning, ...] = ()
+    """What the result, or the kinds of its columns, warn of."""
+    caution_texts: tuple[str, ...] = ()
+    """The same in words."""
+
+    @property
+    def kinds_text(self) -> str:
+        """The kinds of columns, and what the model makes of them; empty if they are not known."""
+        if not self.kinds:
+            return ""
+        return f"{kinds_text(self.kinds)}. {model_text(self.kinds, self.columns)}"
 
     @property
     def headline_lines(self) -> list[str]:
@@ -130,10 +148,15 @@ class Summary:
         lines = self.headline_lines
         lines += textwrap.wrap(self.remark, PAGE_WIDTH, subsequent_indent="  ")
         lines += textwrap.wrap(self.size, PAGE_WIDTH)
-        parts = lines, self._lines_of_errors(), _lines_of_factors(self.factors, self.columns)
-        texts = (
-            "\n".join(line.rstrip() for line in part) for part in (*parts, self._lines_of_fit())
+        lines += textwrap.wrap(self.kinds_text, PAGE_WIDTH, break_on_hyphens=False)
+        parts = (
+            lines,
+            self._lines_of_errors(),
+            _lines_of_factors(self.factors, self.columns),
+            self._lines_of_fit(),
+            self._lines_of_cautions(),
         )
+        texts = ("\n".join(line.rstrip() for line in part) for part in parts)
         return "\n\n".join(text for text in texts if text)
 
     def _lines_of_fit(self) -> list[str]:
@@ -151,6 +174,13 @@ class Summary:
         if others:
             lines.append(f"number of factors by other rules: {', '.join(others)}")
         return lines
+
+    def _lines_of_cautions(self) -> list[str]:
+        wrapped = (
+            textwrap.wrap(f"Caution: {one}", PAGE_WIDTH, subsequent_indent="  ")
+            for one in self.caution_texts
+        )
+        return [line for lines in wrapped for line in lines]
 
     def _lines_of_errors(self) -> list[str]:
         """The curve, the ridge and the next step."""
@@ -268,12 +298,15 @@ def _residual_lines(residuals: tuple[Residual, ...], columns: tuple[str, ...]) -
     return lines
 
 
-def summarise(posterior: Posterior, draws: Draws) -> Summary:
-    """The summary of a posterior, with intervals from these draws."""
+def summarise(posterior: Posterior, draws: Draws, aligned: AlignedDraws | None = None) -> Summary:
+    """The summary of a posterior, with intervals from these draws.
+
+    `aligned` are the same draws on the axes of the posterior, where they are known.
+    """
     names = posterior.column_names
     rotated_solution, flat = posterior.rotated_solution, posterior.standardized_loadings
     loadings = rotated_solution.loadings
-    share, (lower, upper) = factor_shares(posterior, draws)
+    share, (lower, upper) = factor_shares(posterior, draws, aligned)
     given = posterior.presentation.factor_names
     noise = 1.0 - np.sum(flat**2, axis=1)
     determined = np.zeros(0)
@@ -297,7 +330,8 @@ def summarise(posterior: Posterior, draws: Draws) -> Summary:
         fit = fit_measures(posterior, correlation, draws)
         parallel, partial = other_rules(correlation, posterior.correlation_rows)
     rule = large_share(len(names), posterior.n_rows)
-    curve = posterior.model_error_curve
+    curve, provenance = posterior.model_error_curve, posterior.provenance
+    found = cautions(posterior, np.median(draws.communality, axis=0))
     return Summary(
         headline(count_of(posterior), curve),
         posterior.n_rows,
@@ -314,7 +348,10 @@ def summarise(posterior: Posterior, draws: Draws) -> Summary:
         model_error=posterior.model_error,
         curve=curve,
         ridge=ModelErrorPath() if posterior.fit_info is None else posterior.fit_info.model_errors,
-        next_step=next_step(posterior.provenance, curve.find(0.0), curve.find(TOLERABLE)),
+        next_step=next_step(provenance, curve.find(0.0), curve.find(TOLERABLE)),
+        kinds=() if provenance is None else provenance.kinds,
+        cautions=found,
+        caution_texts=tuple(caution_text(one, provenance) for one in found),
     )
 
 
@@ -351,9 +388,11 @@ def summary_draws(posterior: Posterior) -> Draws:
     return cast("VariationalPosterior", posterior).draw(number, random_state=0, sweeps=1)
 
 
-def factor_shares(posterior: Posterior, draws: Draws) -> tuple[Array, Interval]:
+def factor_shares(
+    posterior: Posterior, draws: Draws, aligned: AlignedDraws | None = None
+) -> tuple[Array, Interval]:
     """Shares of the variance by factor on the posterior's axes: medians and 95 % intervals."""
-    drawn = posterior.share_draws(draws)
+    drawn = posterior.share_draws(draws, aligned)
     return np.median(drawn, axis=0), Interval(*np.quantile(drawn, [0.025, 0.975], axis=0))
 
 
@@ -401,13 +440,20 @@ def _top_variables(column: Array, names: list[str], number: int = 4) -> list[tup
     return [(names[j], float(column[j])) for j in order]
 
 
-def as_dict(posterior: Posterior, draws: Draws, scores: Any = None) -> dict[str, Any]:
+def as_dict(
+    posterior: Posterior,
+    draws: Draws,
+    scores: Any = None,
+    *,
+    aligned: AlignedDraws | None = None,
+) -> dict[str, Any]:
     """Plain values for JSON, without values of single rows unless scores are given."""
-    found = summarise(posterior, draws)
+    aligned = aligned or posterior.align(draws=draws)
+    found = summarise(posterior, draws, aligned)
     communality = posterior.interval("communality", draws=draws)
     noise = posterior.interval("noise_variance", draws=draws)
     rotated_solution, rotation = posterior.rotated_solution, posterior.rotation
-    table = posterior.align(draws=draws).table()
+    table = aligned.table()
     content: dict[str, Any] = {
         "format": SUMMARY_FORMAT,
         "version": SUMMARY_VERSION,
@@ -420,6 +466,12 @@ def as_dict(posterior: Posterior, draws: Draws, scores: Any = None) -> dict[str,
             name: {f"{value:g}": label for value, label in values.items()}
             for name, values in posterior.value_labels.items()
         },
+        "column_kinds": kinds_as_json(found.kinds, posterior.column_names),
+        "column_kinds_text": found.kinds_text,
+        "cautions": [
+            {**one.to_dict(), "message": text}
+            for one, text in zip(found.cautions, found.caution_texts, strict=True)
+        ],
         "n_factors": len(found.factors),
         "n_large_factors": found.n_large,
         "large_share": found.large_share.value,

@@ -38,6 +38,10 @@ SMALLEST_EIGENVALUE_RATIO = 1e-12
 LARGEST_LOADING = 1e70
 """Fourth powers of larger loadings overflow."""
 MAX_HALVINGS = 40
+REMEMBERED_VALUES, LEAST_DESCENT = 10, 0.001
+"""Last values of the criterion whose highest a step must be below, and by how much of its slope."""
+MOST_GROWTH = 10.0
+"""Largest factor from one step to the next, so that none leaves its valley."""
 MOST_STARTS = 1000
 
 
@@ -306,35 +310,47 @@ def rotate_stack(
 def descend(
     stack: Array, starts: Array, criterion: Criterion, oblique: bool, tolerance: float
 ) -> Stack:
-    """Gradient projection with step halving (Jennrich 2001, 2002), each matrix at its own pace."""
+    """Gradient projection (Jennrich 2001, 2002), each matrix at its own pace.
+
+    Steps have the length that the curvature along the last move suggests, and are halved until the
+    criterion is below the highest of its last values (Grippo, Lampariello & Lucidi 1986).
+    """
     b = len(stack)
-    axes, values, converged = starts.copy(), np.zeros(b), np.zeros(b, dtype=bool)
+    axes, converged = starts.copy(), np.zeros(b, dtype=bool)
     steps, left = np.ones(b), np.arange(b)
-    turned = _on_axes(stack, axes, oblique)
+    turned, back = _on_axes(stack, axes, oblique)
     values, slope = criterion(turned)
+    recent = np.repeat(values[:, None], REMEMBERED_VALUES, axis=1)
     squared_norm = np.maximum(np.sum(stack**2, axis=(1, 2)), 1e-300)
     enough = tolerance * squared_norm
+    before, uphill_before = np.empty_like(axes), np.empty_like(axes)
     for iteration in range(MAX_ROTATION_STEPS):
-        uphill = _projected(stack[left], turned, axes[left], slope, oblique)
+        uphill = _projected(stack[left], turned, axes[left], back, slope, oblique)
         size = np.sqrt(np.sum(uphill**2, axis=(1, 2)))
         go = size > enough[left]
         converged[left[~go]] = True
         left, uphill, size = left[go], uphill[go], size[go]
-        turned, slope = turned[go], slope[go]
+        turned, back, slope = turned[go], back[go], slope[go]
         if not len(left):
             break
-        # The first step is short enough to stay in the valley where it begins.
-        steps[left] = steps[left] * 2.0 if iteration else 1.0 / np.maximum(size, squared_norm[left])
+        if iteration:
+            moved = axes[left] - before[left]
+            steps[left] = _next_steps(moved, uphill - uphill_before[left], steps[left])
+        else:  # short enough to stay in the valley where it begins
+            steps[left] = 1.0 / np.maximum(size, squared_norm[left])
+        before[left], uphill_before[left] = axes[left], uphill
+        highest = recent[left].max(axis=1)
         trying = np.arange(len(left))  # of those left, which have not found a step yet
         for _ in range(MAX_HALVINGS):
             who = left[trying]
             moved = _retracted(axes[who] - steps[who, None, None] * uphill[trying], oblique)
-            there = _on_axes(stack[who], moved, oblique)
+            there, inverse = _on_axes(stack[who], moved, oblique)
             value, gradient = criterion(there)
-            good = value < values[who] - 0.5 * size[trying] ** 2 * steps[who]
+            good = value < highest[trying] - LEAST_DESCENT * size[trying] ** 2 * steps[who]
             done = trying[good]
             axes[left[done]], values[left[done]] = moved[good], value[good]
-            turned[done], slope[done] = there[good], gradient[good]
+            turned[done], back[done], slope[done] = there[good], inverse[good], gradient[good]
+            recent[left[done], iteration % REMEMBERED_VALUES] = value[good]
             trying = trying[~good]
             if not len(trying):
                 break
@@ -342,19 +358,31 @@ def descend(
         if len(trying):  # no step lowers it beyond rounding error: as low as it gets
             converged[left[trying]] = size[trying] < 1e3 * enough[left[trying]]
             kept = np.setdiff1d(np.arange(len(left)), trying)
-            left, turned, slope = left[kept], turned[kept], slope[kept]
+            left, turned, back, slope = left[kept], turned[kept], back[kept], slope[kept]
     return Stack(axes, values, converged)
 
 
-def _on_axes(stack: Array, axes: Array, oblique: bool) -> Array:
-    back = np.linalg.inv(axes).transpose(0, 2, 1) if oblique else axes
-    return np.asarray(stack @ back)
+def _next_steps(moved: Array, risen: Array, steps: Array) -> Array:
+    """Steps by the curvature along the last move (Barzilai & Borwein 1988)."""
+    along = np.einsum("bij,bij->b", moved, risen)
+    length = np.einsum("bij,bij->b", moved, moved)
+    curved = along > 0
+    fitting = length / np.where(curved, along, 1.0)
+    return np.asarray(np.where(curved, np.minimum(fitting, MOST_GROWTH * steps), 2.0 * steps))
 
 
-def _projected(stack: Array, turned: Array, axes: Array, slope: Array, oblique: bool) -> Array:
+def _on_axes(stack: Array, axes: Array, oblique: bool) -> tuple[Array, Array]:
+    """Loadings on axes T, and T⁻¹."""
+    back = np.asarray(np.linalg.inv(axes)) if oblique else axes.transpose(0, 2, 1)
+    return np.asarray(stack @ back.transpose(0, 2, 1)), back
+
+
+def _projected(
+    stack: Array, turned: Array, axes: Array, back: Array, slope: Array, oblique: bool
+) -> Array:
     """The gradient in T, along the directions that keep T what it has to be."""
     if oblique:
-        inner = turned.transpose(0, 2, 1) @ slope @ np.linalg.inv(axes)
+        inner = turned.transpose(0, 2, 1) @ slope @ back
         gradient = -inner.transpose(0, 2, 1)
         return np.asarray(gradient - axes * np.sum(axes * gradient, axis=1, keepdims=True))
     gradient = stack.transpose(0, 2, 1) @ slope

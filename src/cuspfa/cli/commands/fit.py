@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,6 +41,7 @@ from cuspfa.cli.saved_fits import given_names, shown_as
 from cuspfa.cli.terminal import (
     Page,
     show_empty_rows,
+    show_findings,
     show_fit_info,
     show_loadings,
     show_missing,
@@ -51,13 +52,15 @@ from cuspfa.data.screening.missing_codes import find_codes
 from cuspfa.data.tables.cells import clean
 from cuspfa.data.tables.read_table import Table
 from cuspfa.data.tables.wording import read_wording
+from cuspfa.diagnostics.assumptions import Finding, is_quick, quick_findings
 from cuspfa.errors import InputError
 from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
 from cuspfa.inference.variational.cost import cost_of_incomplete
 from cuspfa.io.atomic import check_apart
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.provenance import Origin
-from cuspfa.reporting.summary import as_dict, summarise, summary_draws
+from cuspfa.reporting.html import write_report
+from cuspfa.reporting.summary import Summary, as_dict, summarise, summary_draws
 
 
 def run_fit(options: FitOptions, began: float) -> None:
@@ -93,8 +96,13 @@ def run_fit(options: FitOptions, began: float) -> None:
             table = after_fit(table, posterior)
         bar.say("draws from the posterior, for intervals")
         draws = summary_draws(posterior)
+        aligned = posterior.align(draws=draws)
         bar.say("measures of fit, other rules, and factors by tolerated model error")
-        found = as_dict(posterior, draws) if options.as_json else summarise(posterior, draws)
+        found: dict[str, Any] | Summary
+        if options.as_json:
+            found = as_dict(posterior, draws, aligned=aligned)
+        else:
+            found = summarise(posterior, draws, aligned)
     if on_disk:
         show_empty_rows(page, table)
         show_missing(page, table)
@@ -106,21 +114,28 @@ def run_fit(options: FitOptions, began: float) -> None:
     if options.output is not None:
         posterior.save(options.output, statistics=not options.no_statistics)
     if options.loadings is not None:
-        write_loadings(options.loadings, posterior, draws)
+        write_loadings(options.loadings, posterior, aligned)
     if options.report is not None:
         with progress(options.quiet) as bar:
             bar.say("writing the report")
-            posterior.report(options.report, title=_report_title(table), draws=draws)
+            write_report(posterior, options.report, title=_report_title(table), aligned=aligned)
     rows = isinstance(table.data, np.ndarray)
     in_vain = rows and options.factors is None and posterior.n_active == 0
     after = command_after(options, looked_in_vain=in_vain)
+    checked = None
     if isinstance(found, dict):
+        checked = _checks(options, table, model)
         found |= _circumstances(options, table, model)
+        found["checks"] = None if checked is None else checked.as_json()
         found["warnings"] = [_warning_as_json(one, engine) for one in told]
         found["warnings"] += [{"code": "other", "message": one} for one in others]
         step = found["next_step"] or after._asdict()
         found["next_command"] = step["command"]
-        found["seconds"] = {"fit": seconds, "total": time.perf_counter() - began}
+        found["seconds"] = {
+            "fit": seconds,
+            "checks": None if checked is None else checked.seconds,
+            "total": time.perf_counter() - began,
+        }
         print_json(found)
     elif options.quiet:
         Terminal().print(found.headline, soft_wrap=True, markup=False)  # one line of any length
@@ -129,15 +144,19 @@ def run_fit(options: FitOptions, began: float) -> None:
         page.line()
         show_summary(page, found)
         page.line()
-        show_loadings(page, posterior, draws)
+        show_loadings(page, posterior, aligned)
         page.line()
         show_fit_info(page, posterior.fit_info)
+        checked = _checks(options, table, model)
+        if checked is not None:
+            show_findings(page, checked.findings, table.n_empty)
     shown = [*codes, *(one for one in told if not isinstance(one, PossibleMissingCode))]
     show_warnings(page, [terminal_text(one, engine) for one in shown] + others)
     if not options.quiet:
         if not options.as_json:
             total = time.perf_counter() - began
-            page.line(f"Time: {seconds:.1f} s for the fit, {total:.1f} s in all.")
+            checks = "" if checked is None else f"{checked.seconds:.1f} s for checks, "
+            page.line(f"Time: {seconds:.1f} s for the fit, {checks}{total:.1f} s in all.")
         for written in (options.output, options.loadings, options.report):
             if written is not None:
                 page.console.say_written(written)
@@ -190,6 +209,38 @@ def _fitted(
     began = time.perf_counter()
     model._fit(table, table.names, origin)
     return model, time.perf_counter() - began
+
+
+class _Checked(NamedTuple):
+    """What the checks of the rows found, and the seconds that they took."""
+
+    findings: list[Finding]
+    seconds: float
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "findings": [
+                {
+                    "kind": one.kind,
+                    "message": one.message,
+                    "columns": list(one.columns),
+                    "rows": list(one.rows),
+                }
+                for one in self.findings
+            ],
+        }
+
+
+def _checks(options: FitOptions, table: Table, model: CuspFactorAnalysis) -> _Checked | None:
+    """Outlying rows and doublets, if the rows are in memory and not many."""
+    rows = table.data
+    if options.no_checks or not isinstance(rows, np.ndarray) or not is_quick(*rows.shape):
+        return None
+    began = time.perf_counter()
+    with progress(options.quiet) as bar:
+        bar.say("looking for outlying rows and doublets (--no-checks leaves this out)")
+        findings = quick_findings(model, rows)
+    return _Checked(findings, time.perf_counter() - began)
 
 
 def _shown_as(posterior: Posterior, show: ShowOptions) -> tuple[Posterior, list[str]]:

@@ -41,10 +41,10 @@ def print_info(path: Path) -> None:
             "draws without exact sweeps and differ a little from those of the fit."
         )
     page.line()
-    draws = summary_draws(posterior)
-    show_summary(page, summarise(posterior, draws))
+    aligned = posterior.align(draws=summary_draws(posterior))
+    show_summary(page, summarise(posterior, aligned.draws, aligned))
     page.line()
-    show_loadings(page, posterior, draws)
+    show_loadings(page, posterior, aligned)
     page.line()
     show_fit_info(page, posterior.fit_info)
 

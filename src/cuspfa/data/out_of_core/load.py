@@ -31,6 +31,7 @@ from cuspfa.data.out_of_core.stream import (
 )
 from cuspfa.data.protocols import CompleteMatrix, CompleteSource
 from cuspfa.data.provenance import DataProvenance, table_provenance
+from cuspfa.data.screening.column_kinds import KindGroup
 from cuspfa.data.screening.matrix_input import LARGEST_MATRIX, refuse_matrix
 from cuspfa.data.sums import Sums
 from cuspfa.data.tables.read_table import Table, stream_table
@@ -51,6 +52,8 @@ class Loaded(NamedTuple):
     near_constant: NearConstant | None = None
     provenance: DataProvenance | None = None
     """The file, and how it was read."""
+    kinds: tuple[KindGroup, ...] = ()
+    """Columns by kind, of rows that were summed up; empty if unknown."""
 
 
 def find_out_of_core(data: Any) -> RowStream | DaskRows | Table | None:
@@ -72,7 +75,7 @@ def load_data(view: RowStream | DaskRows | Table) -> Loaded:
     loaded = (
         _read(view.data)
         if isinstance(view.data, RowStream)
-        else Loaded(view.data, view.names, near_constant=view.near_constant)
+        else Loaded(view.data, view.names, near_constant=view.near_constant, kinds=view.kinds)
     )
     return loaded._replace(provenance=table_provenance(view))
 
@@ -80,7 +83,9 @@ def load_data(view: RowStream | DaskRows | Table) -> Loaded:
 def _read(stream: RowStream) -> Loaded:
     found = read_screened(stream)
     told = reading_warnings(stream, found)
-    loaded = Loaded(found.data, found.names, told, found.n_empty, found.near_constant)
+    loaded = Loaded(
+        found.data, found.names, told, found.n_empty, found.near_constant, kinds=found.kinds
+    )
     if not stream.is_path:
         return loaded
     table = stream_table(stream, found)
@@ -101,7 +106,9 @@ def prepare_loaded(loaded: Loaded, *, scaling: Scaling, flat_mean: bool) -> Prep
         prepared = _prepare_wide(data, loaded.names, scaling, flat_mean)
     told = loaded.warnings + empty_rows(loaded.n_empty, prepared.n)
     told += () if loaded.near_constant is None else (loaded.near_constant,)
-    return prepared._replace(names=loaded.names, warnings=told, provenance=loaded.provenance)
+    return prepared._replace(
+        names=loaded.names, warnings=told, provenance=loaded.provenance, kinds=loaded.kinds
+    )
 
 
 def empty_rows(n_empty: int, n_rows: int) -> tuple[EmptyRows, ...]:

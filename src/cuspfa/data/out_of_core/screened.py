@@ -18,6 +18,7 @@ from cuspfa.data.out_of_core.stream import (
     read_stream,
     stream_sums,
 )
+from cuspfa.data.screening.column_kinds import KindGroup, KindWatcher
 from cuspfa.data.screening.columns import (
     ScreenedBlocks,
     check_columns_enough,
@@ -52,6 +53,8 @@ class ScreenedRows(NamedTuple):
     near_constant: NearConstant | None
     notes: list[Note] = []  # noqa: RUF012 (it is not changed)
     """Columns that look like covariates, or are copies of others."""
+    kinds: tuple[KindGroup, ...] = ()
+    """Columns by kind, of rows that are not in memory."""
 
 
 def read_screened(stream: RowStream, *, sums: bool = False) -> ScreenedRows:
@@ -76,6 +79,7 @@ def _pass(stream: RowStream, sums: bool) -> ScreenedRows:
         NearConstantColumns(),
         FirstRows(stream.n_columns),
         ScreenedBlocks(names, reader.all_names, reader.choice),
+        KindWatcher(),
     )
     try:
         found = stream_sums(stream, watched) if sums else read_stream(stream, watched)
@@ -90,7 +94,14 @@ def _pass(stream: RowStream, sums: bool) -> ScreenedRows:
     if reader.choice.insists or isinstance(found, Mapped):
         warning = watched.rare.warning(stream.names, every)
         return ScreenedRows(
-            found, stream.names, every, reader.dropped, stream.empty_rows, {}, warning
+            found,
+            stream.names,
+            every,
+            reader.dropped,
+            stream.empty_rows,
+            {},
+            warning,
+            kinds=watched.kinds.kinds(every),
         )
     if isinstance(found, np.ndarray):
         return _in_memory(found, names, stream)
@@ -107,7 +118,8 @@ def _summed(found: Sums, names: list[str], stream: RowStream, watched: _Watched)
     found = found.only(kept) if gone else found
     warning = watched.rare.warning(stream.names, kept)
     notes = covariate_notes(watched.columns.covariates)
-    return ScreenedRows(found, own, kept, dropped, stream.empty_rows, {}, warning, notes)
+    kinds = watched.kinds.kinds(kept)
+    return ScreenedRows(found, own, kept, dropped, stream.empty_rows, {}, warning, notes, kinds)
 
 
 def _in_memory(rows: Array, names: list[str], stream: RowStream) -> ScreenedRows:
@@ -164,6 +176,7 @@ class _Watched(NamedTuple):
     rare: NearConstantColumns
     first: FirstRows
     columns: ScreenedBlocks
+    kinds: KindWatcher
 
     def add(self, block: Any) -> None:
         for one in self:

@@ -25,6 +25,7 @@ from cuspfa.data.out_of_core.stream import (
     table_stream,
 )
 from cuspfa.data.out_of_core.whole_files import WHOLE_SUFFIXES
+from cuspfa.data.screening.column_kinds import KindGroup
 from cuspfa.data.screening.columns import screen
 from cuspfa.data.sums import Sums
 from cuspfa.data.tables.answers import Answers, with_value_labels
@@ -97,6 +98,8 @@ class Table:
     sample: Array = field(default_factory=lambda: np.empty((0, 0)))
     """The first rows of the columns that are analysed, or all."""
     near_constant: NearConstant | None = None
+    kinds: tuple[KindGroup, ...] = ()
+    """Columns by kind, of rows that were summed up; empty if unknown."""
     labels: tuple[ColumnLabels, ...] = ()
     sheet: str | None = None
     answers: tuple[Answers, ...] = ()
@@ -335,6 +338,7 @@ def stream_table(stream: RowStream, found: ScreenedRows | None = None) -> Table:
         n_missing=found.n_missing,
         n_empty=found.n_empty,
         near_constant=found.near_constant,
+        kinds=found.kinds,
     )
     if isinstance(found.data, Sums):
         moments = Moments.from_sums(found.data, found.names)

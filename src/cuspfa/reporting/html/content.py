@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 OTHER_AXES = ("varimax", "oblimin")
 """Axes that the report can be switched to, besides the fit's own and principal axes."""
-OWN_AXES_LOADINGS, OTHER_AXES_LOADINGS = 1e6, 3e5
-"""Loadings of all draws up to which each draw is rotated by the criterion itself: on the fit's own
-axes, and on others."""
+OTHER_AXES_LOADINGS = 3e5
+"""Loadings of all draws up to which each draw is rotated to axes that are not the fit's own by the
+criterion itself."""
 OTHER_AXES_DRAWS = 300
 """Draws behind intervals on axes that are not the fit's own."""
 FACTOR_ITEMS = 4
@@ -133,19 +133,31 @@ class ReportContent:
         return self.posterior.number_given
 
 
-def gather(posterior: Posterior, draws: Draws | None = None, scores: Any = None) -> ReportContent:
-    """The content of a report. Without `draws` it makes them, the same every time."""
-    if draws is None:
-        draws = summary_draws(posterior)
-    check_draws(draws, len(posterior.noise_variance))
-    summary = summarise(posterior, draws)
+def gather(
+    posterior: Posterior,
+    draws: Draws | None = None,
+    scores: Any = None,
+    *,
+    aligned: AlignedDraws | None = None,
+) -> ReportContent:
+    """The content of a report. Without `draws` it makes them, the same every time.
+
+    `aligned` are draws on the axes of the posterior, where they are known.
+    """
+    if aligned is None:
+        draws = summary_draws(posterior) if draws is None else draws
+        check_draws(draws, len(posterior.noise_variance))
+        aligned = posterior.align(draws=draws)
+    draws = aligned.draws
+    summary = summarise(posterior, draws, aligned)
     names, labels = posterior.column_names, _labels(posterior)
     shown = _shown_variables(posterior.rotated_solution.loadings)
     flat = posterior.standardized_loadings[shown]
     sample = posterior.sample_correlation
     common = draws.communality
     choices = _choices(posterior)
-    axes = [_axes(posterior, draws, one, shown, own=one is choices[0]) for one in choices]
+    axes = [_axes(posterior, aligned, posterior.rotation, shown, own=True)]
+    axes += [_axes(posterior, _few(posterior, draws, one), one, shown) for one in choices[1:]]
     total = np.quantile(common.mean(axis=1), [0.5, 0.025, 0.975])
     return ReportContent(
         posterior=posterior,
@@ -200,17 +212,27 @@ def _choices(posterior: Posterior) -> list[Rotation | None]:
     return found + [as_rotation(word) for word in OTHER_AXES if word not in taken]
 
 
+def _few(posterior: Posterior, draws: Draws, rotation: Rotation | None) -> AlignedDraws:
+    """Draws on axes that are not the fit's own."""
+    if rotation is None:
+        return posterior.align(None, draws=draws)
+    # Evenly spread, as draws of a sampler are ordered by chain.
+    few = np.linspace(0, len(draws) - 1, min(len(draws), OTHER_AXES_DRAWS)).astype(np.intp)
+    draws = draws.some(few)
+    quick = draws.loadings.size <= OTHER_AXES_LOADINGS
+    return posterior.align(rotation, alignment=None if quick else "procrustes", draws=draws)
+
+
 def _axes(
-    posterior: Posterior, draws: Draws, rotation: Rotation | None, shown: Indices, *, own: bool
+    posterior: Posterior,
+    aligned: AlignedDraws,
+    rotation: Rotation | None,
+    shown: Indices,
+    *,
+    own: bool = False,
 ) -> LoadingsOnAxes:
-    if rotation is not None and not own:
-        # Evenly spread, as draws of a sampler are ordered by chain.
-        few = np.linspace(0, len(draws) - 1, min(len(draws), OTHER_AXES_DRAWS)).astype(np.intp)
-        draws = draws.some(few)
-    quick = draws.loadings.size <= (OWN_AXES_LOADINGS if own else OTHER_AXES_LOADINGS)
-    way: Literal["procrustes"] | None = None if rotation is None or quick else "procrustes"
-    aligned = posterior.align("own" if own else rotation, alignment=way, draws=draws)
-    loadings = aligned.reference.loadings
+    loadings, draws = aligned.reference.loadings, aligned.draws
+    quick = own or draws.loadings.size <= OTHER_AXES_LOADINGS
     return LoadingsOnAxes(
         key="principal" if rotation is None else rotation.method,
         label=axes_name(rotation).capitalize(),

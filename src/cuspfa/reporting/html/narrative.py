@@ -6,18 +6,12 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import numpy as np
-
-from cuspfa._utils.wording import counted, listed, signed
+from cuspfa._utils.wording import listed, signed
 from cuspfa.reporting.headline import strength
 from cuspfa.reporting.html.content import LoadingsOnAxes, ReportContent
-from cuspfa.reporting.provenance_text import warning_texts
+from cuspfa.reporting.provenance_text import caution_text, warning_texts
 from cuspfa.reporting.summary import LOW_DETERMINACY, measure_texts, of_the_model
 
-RELIABLE_ROWS, RELIABLE_ROWS_A_FACTOR = 10, 4
-"""Rows, and rows for each factor, below which the number of factors is not reliable."""
-HEYWOOD = 0.98
-"""A communality above this is a Heywood case, or nearly one."""
 LOWEST_AGREEMENT = 0.9
 """Congruence of draws below which the axes are not well determined."""
 
@@ -167,6 +161,7 @@ def cautions(content: ReportContent) -> list[str]:
     told = [] if provenance is None else warning_texts(provenance)
     return [
         *told,
+        *(caution_text(one, provenance) for one in content.summary.cautions),
         *_about_fit(content),
         *_about_data(content),
         *_about_scores(content),
@@ -181,10 +176,6 @@ def _about_fit(content: ReportContent) -> Iterator[str]:
             f"The fit did not converge: {fit_info.status}. Its numbers may still change; fit again "
             "with more iterations."
         )
-    n = content.summary.n_rows
-    if n < RELIABLE_ROWS or n < RELIABLE_ROWS_A_FACTOR * k:
-        for_them = counted(k, "factor") if k else "any factors"
-        yield f"{n} rows are few for {for_them}: the number of factors is not reliable."
     if fit is not None and fit.predictive_p < 0.01:
         yield (
             "The model leaves correlations unexplained: fewer than 1 in 100 data sets simulated "
@@ -228,13 +219,6 @@ def _about_data(content: ReportContent) -> Iterator[str]:
             "The data had missing values, and a saved fit does not keep their rows: the intervals "
             "here are made without them and are too narrow. A report that is written with the fit "
             f"has the right ones: {code}."
-        )
-    explained = content.communality[0]
-    full = [content.names[j] for j in np.flatnonzero(explained > HEYWOOD)]
-    if full:
-        yield (
-            f"Nearly all variance of {listed(full, LISTED_VARIABLES)} is explained (Heywood case): "
-            "a variable that another one repeats, or a factor of a single variable."
         )
     if content.summary.fit is None and content.summary.n_columns > 1:
         yield (

@@ -267,7 +267,7 @@ def _factors(
     loadings, names = solution.loadings, posterior.column_names
     noise = 1.0 - np.sum(posterior.standardized_loadings**2, axis=1)
     known = determinacy(loadings, noise, factor_correlations=solution.correlations)
-    shares = _estimates(posterior.share_draws(draws), ends)
+    shares = _estimates(posterior.share_draws(draws, aligned), ends)
     found = []
     for h, name in enumerate(posterior.factor_names):
         members = np.flatnonzero(own_factor == h)

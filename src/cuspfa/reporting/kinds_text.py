@@ -1,0 +1,109 @@
+"""What kinds of columns were analysed, and what the Gaussian model makes of them, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from cuspfa._utils.wording import counted, listed
+from cuspfa.data.screening.column_kinds import KindGroup
+
+NAMED_COLUMNS = 3
+"""Names of columns in a sentence."""
+ENOUGH_POINTS = 5
+"""Points from which on a scale that is not skewed can be taken as continuous. Where an item of a
+longer scale lacks answers at its end, the longest counts."""
+_POINTS = [
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+]
+_BETTER = "cuspfa.polychoric(X).moments(), fitted by fit_moments, suits them better"
+
+
+def kinds_text(groups: Sequence[KindGroup]) -> str:
+    """Such as "25 six-point items"; empty if the kinds are not known."""
+    return ", ".join(_group_text(one) for one in groups)
+
+
+def model_text(groups: Sequence[KindGroup], names: Sequence[str]) -> str:
+    """What the Gaussian model, the only one, makes of these columns, and what suits them better."""
+    told = {one.kind: one for one in groups}
+    said = []
+    items, binary = told.get("few_points"), told.get("binary")
+    if binary is not None or (items is not None and _few(items)):
+        said.append(
+            "So few answers are treated as Gaussian: their correlations come out too small, and "
+            f"depend on how rare an answer is; {_BETTER}."
+        )
+    elif items is not None:
+        said.append("Items are treated as Gaussian, which matters little unless they are skewed.")
+    if (counts := told.get("counts")) is not None:
+        said.append(
+            f"Counts ({_named(counts, names)}) are treated as Gaussian, which they are not: take "
+            "logarithms or roots first."
+        )
+    if (codes := told.get("codes")) is not None:
+        verb = "looks" if len(codes.columns) == 1 else "look"
+        said.append(
+            f"{_named(codes, names)} {verb} like numbers of categories, which have no order: leave "
+            f"{'it' if len(codes.columns) == 1 else 'them'} out."
+        )
+    if (skewed := told.get("skewed")) is not None:
+        verb = "is" if len(skewed.columns) == 1 else "are"
+        said.append(
+            f"{_named(skewed, names)} {verb} strongly skewed and treated as Gaussian: take "
+            "logarithms or roots first."
+        )
+    if not said and groups:
+        return "The Gaussian model is made for these."
+    return " ".join(said)
+
+
+def kinds_as_json(groups: Sequence[KindGroup], names: Sequence[str]) -> list[dict[str, Any]]:
+    """Plain values, with names in place of positions."""
+    return [
+        {
+            "kind": one.kind,
+            "columns": [names[j] for j in one.columns],
+            "points": None if one.points is None else list(one.points),
+            "skewed": [names[j] for j in one.skewed],
+        }
+        for one in groups
+    ]
+
+
+def _group_text(group: KindGroup) -> str:
+    number = len(group.columns)
+    if group.kind == "few_points":
+        assert group.points is not None
+        fewest, most = group.points
+        if fewest == most:
+            return counted(number, f"{_POINTS[most]}-point item")
+        return f"{counted(number, 'item')} of {fewest} to {most} points"
+    if group.kind == "binary":
+        return counted(number, "item") + " with two answers"
+    column = counted(number, "column")
+    if group.kind == "counts":
+        return f"{column} of counts with zeros"
+    if group.kind == "codes":
+        return f"{column} of codes"
+    noun = {"skewed": "strongly skewed column", "continuous": "continuous column"}
+    return counted(number, noun[group.kind])
+
+
+def _few(items: KindGroup) -> bool:
+    return items.points is not None and items.points[1] < ENOUGH_POINTS
+
+
+def _named(group: KindGroup, names: Sequence[str]) -> str:
+    return listed([names[j] for j in group.columns], NAMED_COLUMNS)
