@@ -50,7 +50,7 @@ def _curves(ax: Axes, entries: list[SearchEntry], chosen: int) -> None:
     ax.axvline(chosen, color=ORANGE, ls="--", lw=1.4, label=f"chosen: {chosen}")
     _curve(ax, numbers, bound, done, "o", GREY, "evidence lower bound")
     _curve(ax, numbers, evidence, np.ones_like(done), "D", BLUE, "evidence")
-    if not done.all():
+    if not done[np.isfinite(bound)].all():
         ax.plot([], [], "o", mec=GREY, mfc="white", label="not run to convergence")
     ax.set_yscale("symlog", linthresh=1.0)
     ax.set_ylim(3 * min(ax.dataLim.y0, -1.0), 0.6)

@@ -20,6 +20,8 @@ PAGE_POINTS, LONG_SIDE_POINTS = 468.0, 648.0
 """Widths between the margins of a page, upright and in landscape."""
 LETTER_WIDTH, PADDING_POINTS = 0.47, 8.0
 """Typical width of a letter as a multiple of its size, and room beside the text of a cell."""
+WIDER_FONT = 1.5
+"""Times the width of a letter that columns have room for, if the page has."""
 WORDING_POINTS = 150.0
 """Width in points of the column of wording, at least."""
 ONE_PAGE_ROWS = 20
@@ -66,9 +68,12 @@ def _widths(table: TableLayout, room: float) -> tuple[list[float], float]:
     if total > room:
         scale = room / total
         return [scale * one for one in natural], max(SMALLEST_POINTS, FONT_POINTS * scale)
+    # Where the font is not installed, another takes its place, and may be wider.
+    wider = min(room / total, WIDER_FONT)
+    found = [wider * one for one in natural]
     if table.n_texts == 2:  # the wording takes what is left
-        natural[1] += room - total
-    return natural, FONT_POINTS
+        found[1] += room - sum(found)
+    return found, FONT_POINTS
 
 
 def _set_up(docx: Any, document: Any, wide: bool) -> None:
