@@ -10,11 +10,12 @@ A priori the C − 1 cut-points of a column are normal numbers N(0, `cut_sd`²),
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from scipy.special import erfcx, expit, log_expit, logit, ndtr, ndtri
+from scipy.special import erfcx, expit, logit, ndtr, ndtri
 
 from cuspfa._typing import Array, BoolArray, Indices
 from cuspfa._utils.arguments import one_of, positive
@@ -34,8 +35,12 @@ MOST_LEVELS = 20
 """More distinct values are not taken for ordered categories."""
 OUTERMOST = 1e6
 """Stands for an infinite cut-point, so that products with a density of zero are zero."""
-CUT_STEPS, HALVINGS, CUT_TOLERANCE = 20, 30, 1e-10
-"""Most Newton steps for the cut-points, halvings of each, and the growth at which they end."""
+CELLS_AT_ONCE = 8000
+"""Of a block of cells, whose arrays stay in the cache of a processor."""
+HALVINGS = 20
+"""Of a step for the cut-points of a column that would lower its value."""
+FAR_OUT = -25.0
+"""Intervals beyond have probabilities near the smallest numbers."""
 LONGEST_CUT_STEP = 2.0
 """In a cut-point or in the logarithm of a difference."""
 SMALLEST_GAP = 1e-6
@@ -51,14 +56,6 @@ class _IntervalTerms(NamedTuple):
     b: Array
     slope: Array
     """∂ℓ/∂f = b − a."""
-    curvature: Array
-    """∂²ℓ/∂f²."""
-    uu: Array
-    """∂²ℓ/∂u²."""
-    ll: Array
-    """∂²ℓ/∂l²."""
-    ul: Array
-    """∂²ℓ/∂u∂l."""
 
 
 @dataclass(frozen=True)
@@ -143,15 +140,18 @@ class OrdinalLikelihood:
         self, values: Array, mean: Array, variance: Array, parameters: Array
     ) -> CellExpectations:
         """By quadrature."""
-        lower, upper = self.limits(values, parameters)
-        lower, upper, sd = lower - mean, upper - mean, np.sqrt(variance)
-        sums = np.zeros((3, *mean.shape))
-        for node, weight in zip(*hermite_nodes(QUADRATURE_NODES), strict=True):
-            terms = self._terms(lower - node * sd, upper - node * sd)
-            sums[0] += weight * terms.log_probability
-            sums[1] += weight * terms.slope
-            sums[2] += weight * terms.curvature
-        return CellExpectations(*sums)
+        found = CellExpectations(*np.zeros((3, *mean.shape)))
+        for at, lower, upper, sd in self._blocks(values, mean, np.sqrt(variance), parameters):
+            cells = np.zeros((3, len(at)))
+            for node, weight in zip(*hermite_nodes(QUADRATURE_NODES), strict=True):
+                low, high = lower - node * sd, upper - node * sd
+                terms = TERMS[self.link](low, high)
+                cells[0] += weight * terms.log_probability
+                cells[1] += weight * terms.slope
+                cells[2] += weight * CURVATURE[self.link](low, high, terms)
+            for whole, cell in zip(found, cells, strict=True):
+                whole.flat[at] = cell
+        return found
 
     def tilted(
         self, values: Array, mean: Array, variance: Array, parameters: Array
@@ -161,47 +161,34 @@ class OrdinalLikelihood:
         if self.link == "logit":
 
             def log_density(linear: Array) -> Array:
-                return self._terms(lower - linear, upper - linear).log_probability
+                return TERMS[self.link](lower - linear, upper - linear).log_probability
 
             return tilted_by_quadrature(log_density, mean, variance)
         sd = np.sqrt(1.0 + variance)
-        terms = self._terms((lower - mean) / sd, (upper - mean) / sd)
-        return TiltedMoments(
-            terms.log_probability, terms.slope / sd, terms.curvature / (1.0 + variance)
-        )
+        lower, upper = (lower - mean) / sd, (upper - mean) / sd
+        terms = _probit_terms(lower, upper)
+        curvature = _probit_curvature(lower, upper, terms) / (1.0 + variance)
+        return TiltedMoments(terms.log_probability, terms.slope / sd, curvature)
 
     def update(self, values: Array, mean: Array, variance: Array, parameters: Array) -> Array:
-        """Newton steps for the cut-points by κ_j1 and the logarithms of their differences.
+        """A Newton step for the cut-points by κ_j1 and the logarithms of their differences.
 
         In these the Hessian is that of the cut-points, which is negative, without the part that
-        vanishes at the maximum.
+        vanishes at the maximum. A column whose value would fall takes half of the step, and so on.
         """
-        cuts, sd = parameters.copy(), np.sqrt(variance)
-        going = np.ones(len(cuts), dtype=bool)
-        value, gradient, hessian = self._cut_derivatives(values, mean, sd, cuts)
-        for _ in range(CUT_STEPS):
-            step = _newton_steps(cuts, gradient, hessian)
-            step[~going] = 0.0
-            part = np.ones(len(cuts))
-            trial = _stepped(cuts, step)
-            there = self._cut_derivatives(values, mean, sd, trial)
-            for _ in range(HALVINGS):
-                worse = ~(there[0] >= value)
-                if not np.any(worse):
-                    break
-                part[worse] /= 2
-                trial = _stepped(cuts, part[:, None] * step)
-                there = self._cut_derivatives(values, mean, sd, trial)
-            worse = ~(there[0] >= value)
-            trial[worse] = cuts[worse]
-            growth = np.where(worse, 0.0, there[0] - value)
-            cuts, value = trial, value + growth
-            going = growth > CUT_TOLERANCE * (1.0 + np.abs(value))
-            if not np.any(going):
-                break
-            if np.any(worse):
-                there = self._cut_derivatives(values, mean, sd, cuts)
-            _, gradient, hessian = there
+        value, gradient, hessian = self._cut_derivatives(
+            values, mean, np.sqrt(variance), parameters
+        )
+        step = _newton_steps(parameters, gradient, hessian)
+        cuts = _stepped(parameters, step)
+        for _ in range(HALVINGS):
+            there = self.expectations(values, mean, variance, cuts).value.sum(axis=0)
+            worse = ~(there + self.log_cut_density(cuts) >= value)
+            if not np.any(worse):
+                return cuts
+            step[worse] /= 2
+            cuts[worse] = _stepped(parameters, step)[worse]
+        cuts[worse] = parameters[worse]
         return cuts
 
     def shifted(self, parameters: Array, amount: Array) -> Array:
@@ -223,7 +210,7 @@ class OrdinalLikelihood:
     def log_density(self, values: Array, linear: Array, parameters: Array) -> Array:
         """The log of P(x_ij | f_ij); 0 where missing."""
         lower, upper = self.limits(values, parameters)
-        return self._terms(lower - linear, upper - linear).log_probability
+        return TERMS[self.link](lower - linear, upper - linear).log_probability
 
     def sample(self, linear: Array, parameters: Array, rng: np.random.Generator) -> Array:
         """Categories, as a user has them."""
@@ -291,8 +278,16 @@ class OrdinalLikelihood:
             values[..., j] = np.asarray(own, dtype=float)[codes[..., j]]
         return values
 
-    def _terms(self, lower: Array, upper: Array) -> _IntervalTerms:
-        return _probit_terms(lower, upper) if self.link == "probit" else _logit_terms(lower, upper)
+    def _blocks(
+        self, values: Array, mean: Array, sd: Array, cuts: Array
+    ) -> Iterator[tuple[Indices, Array, Array, Array]]:
+        """Places of observed cells by blocks, with κ − E[f] below and above and the sd of f."""
+        lower, upper = self.limits(values, cuts)
+        places = np.flatnonzero(~np.isnan(values))
+        for first in range(0, len(places), CELLS_AT_ONCE):
+            at = places[first : first + CELLS_AT_ONCE]
+            center = mean.flat[at]
+            yield at, lower.flat[at] - center, upper.flat[at] - center, sd.flat[at]
 
     def _cut_derivatives(
         self, values: Array, mean: Array, sd: Array, cuts: Array
@@ -302,25 +297,24 @@ class OrdinalLikelihood:
         The gradient is (q, C − 1), the Hessian (q, C − 1, C − 1), tridiagonal.
         """
         q, size = cuts.shape
-        lower, upper = self.limits(values, cuts)
-        lower, upper = lower - mean, upper - mean
-        sums = np.zeros((6, *mean.shape))
-        for node, weight in zip(*hermite_nodes(QUADRATURE_NODES), strict=True):
-            terms = self._terms(lower - node * sd, upper - node * sd)
-            parts = (terms.log_probability, terms.a, -terms.b, terms.uu, terms.ll, terms.ul)
-            for total, part in zip(sums, parts, strict=True):
-                total += weight * part
-        missing = np.isnan(values)
-        codes = np.where(missing, 0.0, values).astype(np.intp) + (size + 1) * np.arange(q)
-        observed = ~missing
-        places = codes[observed]
-
-        def by_level(cells: Array) -> Array:
-            """(q, C) sums over the cells of each category."""
-            found = np.bincount(places, cells[observed], minlength=q * (size + 1))
-            return np.asarray(found.reshape(q, -1), dtype=float)
-
-        a, b, uu, ll, ul = (by_level(cells) for cells in sums[1:])
+        sums = np.zeros((6, q * (size + 1)))
+        codes = np.where(np.isnan(values), 0.0, values).astype(np.intp)
+        codes += (size + 1) * np.arange(q)
+        for at, lower, upper, spread in self._blocks(values, mean, sd, cuts):
+            cells = np.zeros((6, len(at)))
+            for node, weight in zip(*hermite_nodes(QUADRATURE_NODES), strict=True):
+                low, high = lower - node * spread, upper - node * spread
+                terms = TERMS[self.link](low, high)
+                parts = (terms.log_probability, terms.a, -terms.b)
+                for cell, part in zip(
+                    cells, (*parts, *SECOND[self.link](low, high, terms)), strict=True
+                ):
+                    cell += weight * part
+            for total, cell in zip(sums, cells, strict=True):
+                total += np.bincount(codes.flat[at], cell, minlength=q * (size + 1))
+        # Sums over the cells of each category, (q, C).
+        by_level = sums.reshape(6, q, size + 1)
+        _, a, b, uu, ll, ul = by_level
         finite = np.isfinite(cuts)
         shrink = np.where(finite, 1.0 / self.cut_sd**2, 1.0)
         gradient = np.where(finite, a[:, :-1] + b[:, 1:] - np.where(finite, cuts, 0) * shrink, 0.0)
@@ -329,7 +323,7 @@ class OrdinalLikelihood:
         hessian[:, at, at] = np.where(finite, uu[:, :-1] + ll[:, 1:], 0.0) - shrink
         beside = np.where(finite[:, 1:], ul[:, 1:-1], 0.0)
         hessian[:, at[:-1], at[1:]] = hessian[:, at[1:], at[:-1]] = beside
-        value = np.sum(sums[0] * observed, axis=0) + self.log_cut_density(cuts)
+        value = by_level[0].sum(axis=1) + self.log_cut_density(cuts)
         return value, gradient, hessian
 
 
@@ -378,51 +372,75 @@ def _stepped(cuts: Array, step: Array) -> Array:
 
 
 def _probit_terms(lower: Array, upper: Array) -> _IntervalTerms:
-    """P = Φ(u) − Φ(l) = φ(u){R(−u) − e^{(u²−l²)/2} R(−l)}, with Mills' ratio R.
+    """P = Φ(u) − Φ(l), φ(u)/P and φ(l)/P.
 
-    The interval is reflected so that u is the end nearer to zero and, outside of the middle,
-    negative: no subtraction loses digits, however far out it is.
+    The interval is reflected so that u is the end nearer to zero: then no subtraction loses
+    digits. Where Φ would underflow, P = φ(u){R(−u) − e^{(u²−l²)/2} R(−l)} with Mills' ratio R.
     """
     reflected: BoolArray = lower + upper > 0.0
     low = np.where(reflected, -upper, lower)
     high = np.where(reflected, -lower, upper)
-    near = np.minimum(high, 0.0)
-    ratio = np.exp(0.5 * (near - low) * (near + low))
-    scaled = ROOT_HALF_PI * (erfcx(-near / math.sqrt(2)) - ratio * erfcx(-low / math.sqrt(2)))
-    log_near = -0.5 * near**2 - LOG_ROOT_2PI
-    # Where the interval contains zero: P = {Φ(0) − Φ(l)} + {Φ(u) − Φ(0)}.
-    beyond = high > 0.0
-    extra = np.where(beyond, ndtr(high) - 0.5, 0.0)
-    density = np.where(beyond, np.exp(log_near), 1.0)
-    total = scaled * density + extra
-    log_probability = np.log(total) + np.where(beyond, 0.0, log_near)
-    at_low = ratio * density / total
-    at_high = np.where(beyond, np.exp(-0.5 * high**2 - LOG_ROOT_2PI), 1.0) / total
+    below = 0.0 if np.all(low <= -OUTERMOST / 2) else ndtr(low)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        total = ndtr(high) - below
+        log_probability = np.log(total)
+        at_high = np.exp(-0.5 * high * high - LOG_ROOT_2PI) / total
+        at_low = np.exp(-0.5 * low * low - LOG_ROOT_2PI) / total
+    far: BoolArray = high < FAR_OUT
+    if np.any(far):
+        u, v = high[far], low[far]
+        ratio = np.exp(0.5 * (u - v) * (u + v))
+        scaled = ROOT_HALF_PI * (erfcx(-u / math.sqrt(2)) - ratio * erfcx(-v / math.sqrt(2)))
+        log_probability[far] = np.log(scaled) - 0.5 * u**2 - LOG_ROOT_2PI
+        at_high[far], at_low[far] = 1.0 / scaled, ratio / scaled
     a, b = np.where(reflected, at_low, at_high), np.where(reflected, at_high, at_low)
-    slope = b - a
-    uu, ll, ul = -a * (upper + a), b * (lower - b), a * b
-    curvature = np.clip(uu + ll + 2.0 * ul, -1.0, 0.0)
-    return _IntervalTerms(log_probability, a, b, slope, curvature, uu, ll, ul)
+    return _IntervalTerms(log_probability, a, b, b - a)
+
+
+def _probit_curvature(lower: Array, upper: Array, at: _IntervalTerms) -> Array:
+    """∂²ℓ/∂f² = lb − ua − (b − a)²."""
+    return np.clip(lower * at.b - upper * at.a - at.slope**2, -1.0, 0.0)
+
+
+def _probit_second(lower: Array, upper: Array, at: _IntervalTerms) -> tuple[Array, Array, Array]:
+    """∂²ℓ by uu, ll and ul."""
+    return -at.a * (upper + at.a), at.b * (lower - at.b), at.a * at.b
 
 
 def _logit_terms(lower: Array, upper: Array) -> _IntervalTerms:
     """P = σ(u) − σ(l) = σ(u) σ(−l) {1 − e^{l−u}}."""
-    above, below = expit(-upper), expit(lower)
+    (above, log_below), (below, log_above) = _logistic(-upper), _logistic(lower)
     between = np.exp(lower - upper)
     ratio = between / (1.0 - between)
-    log_probability = log_expit(upper) + log_expit(-lower) + np.log1p(-between)
-    ul = ratio * (1.0 + ratio)
-    at_upper, at_lower = above * (1.0 - above), below * (1.0 - below)
-    return _IntervalTerms(
-        log_probability,
-        above + ratio,
-        below + ratio,
-        below - above,
-        -at_upper - at_lower,
-        -at_upper - ul,
-        -at_lower - ul,
-        ul,
-    )
+    log_probability = log_below + log_above + np.log1p(-between)
+    return _IntervalTerms(log_probability, above + ratio, below + ratio, below - above)
+
+
+def _logistic(x: Array) -> tuple[Array, Array]:
+    """σ(x) and log σ(−x)."""
+    small = np.exp(-np.abs(x))
+    share = np.where(x > 0.0, 1.0, small) / (1.0 + small)
+    return share, -np.maximum(x, 0.0) - np.log1p(small)
+
+
+def _logit_curvature(lower: Array, upper: Array, at: _IntervalTerms) -> Array:
+    """∂²ℓ/∂f² = −σ(u)σ(−u) − σ(l)σ(−l)."""
+    above, below = _logistic(-upper)[0], _logistic(lower)[0]
+    return np.asarray(-above * (1.0 - above) - below * (1.0 - below))
+
+
+def _logit_second(lower: Array, upper: Array, at: _IntervalTerms) -> tuple[Array, Array, Array]:
+    """∂²ℓ by uu, ll and ul."""
+    above, below = _logistic(-upper)[0], _logistic(lower)[0]
+    between = np.exp(lower - upper)
+    ul = between / (1.0 - between) ** 2
+    return -above * (1.0 - above) - ul, -below * (1.0 - below) - ul, ul
+
+
+TERMS = {"probit": _probit_terms, "logit": _logit_terms}
+CURVATURE = {"probit": _probit_curvature, "logit": _logit_curvature}
+SECOND = {"probit": _probit_second, "logit": _logit_second}
+"""By the name of the link: log probability with first derivatives, and second derivatives."""
 
 
 def _levels(column: Array, name: str) -> tuple[int, ...]:
