@@ -114,25 +114,29 @@ def propagate(
     return Propagated(found, scores, tau, nu, not bool(np.any(going)))
 
 
-def loadings_gradient(
+def row_gradients(
     at: Propagated, values: Array, likelihood: Likelihood, parameters: Any, loadings: Array
 ) -> Array:
-    """(p, K) derivative of Σ_i log p(x_i) by EP, by the loadings.
+    """(n, p, K) derivatives of log p(x_i) by EP, by the loadings.
 
     At the fixed point the factors may be held: what is left is E[∂ℓ/∂f η_i] under the cavity times
     the cell, d1·m_c + (d1² + d2)·V_cλ_j with the derivatives d1, d2 of the tilted normalizer.
     """
-    cavities = _cavities_of(at.scores, at.precision, at.shift, loadings)
+    cavities = cavities_of(at, loadings)
     tilted = likelihood.tilted(values, *cavities, parameters)
     linear, variance = _linear(at.scores, loadings)
     rest = 1.0 - at.precision * variance
     # m_c = m + Vλ(τf − ν)/(1 − τv) and V_cλ = Vλ/(1 − τv).
     along = tilted.slope * (at.precision * linear - at.shift) + tilted.slope**2 + tilted.curvature
-    weights = along / rest
-    k = loadings.shape[1]
-    by_column = (weights.T @ flat(at.scores.covariance)).reshape(-1, k, k)
-    moved = (by_column @ loadings[:, :, None])[:, :, 0]
-    return np.asarray(tilted.slope.T @ at.scores.mean + moved)
+    spread = np.einsum("iab,jb->ija", at.scores.covariance, loadings)
+    found = (along / rest)[:, :, None] * spread
+    found += tilted.slope[:, :, None] * at.scores.mean[:, None, :]
+    return np.asarray(found)
+
+
+def cavities_of(at: Propagated, loadings: Array) -> tuple[Array, Array]:
+    """Mean and variance of each f_ij under all factors of the row but its own, (n, p) each."""
+    return _cavities_of(at.scores, at.precision, at.shift, loadings)
 
 
 def sample_rows(
@@ -178,7 +182,7 @@ def _normal(size: int, rows: int, k: int, rng: np.random.Generator) -> Array:
 def _scores_of(tau: Array, nu: Array, loadings: Array) -> RowScores:
     """The product of the prior N(0, I) and all factors."""
     k = loadings.shape[1]
-    precision = (tau @ flat(outer(loadings))).reshape(-1, k, k) + np.eye(k)
+    precision = (tau @ flat(outer(loadings))).reshape(len(tau), k, k) + np.eye(k)
     covariance = np.asarray(np.linalg.inv(precision), dtype=float)
     mean = (covariance @ (nu @ loadings)[:, :, None])[:, :, 0]
     return RowScores(mean, covariance, -np.linalg.slogdet(precision)[1])

@@ -90,7 +90,8 @@ class CellState(NamedTuple):
 
 def flat(matrices: Array) -> Array:
     """(…, K, K) as (…, K²)."""
-    return matrices.reshape(*matrices.shape[:-2], -1)
+    k = matrices.shape[-1]
+    return matrices.reshape(*matrices.shape[:-2], k * k)
 
 
 def outer(vectors: Array) -> Array:

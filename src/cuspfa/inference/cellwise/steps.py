@@ -41,10 +41,10 @@ def step_scores(state: CellState, model: CellModel) -> CellState:
     loadings, old, cells = state.loadings, state.scores, state.cells
     k, w = state.n_factors, cells.weights
     second = outer(loadings.mean) + loadings.covariance
-    precision = (w @ flat(second)).reshape(-1, k, k) + np.eye(k)
+    precision = (w @ flat(second)).reshape(len(w), k, k) + np.eye(k)
     gradient = cells.slope @ loadings.mean - old.mean
     if np.any(loadings.covariance):
-        pull = (w @ flat(loadings.covariance)).reshape(-1, k, k)
+        pull = (w @ flat(loadings.covariance)).reshape(len(w), k, k)
         gradient -= (pull @ old.mean[:, :, None])[:, :, 0]
 
     def part_of_way(rows: Indices, part: float) -> RowScores:

@@ -22,6 +22,7 @@ from cuspfa._utils.arguments import one_of, positive
 from cuspfa.errors import DataError
 from cuspfa.model.likelihoods.base import (
     QUADRATURE_NODES,
+    TILTED_NODES,
     CellExpectations,
     TiltedMoments,
     hermite_nodes,
@@ -169,6 +170,26 @@ class OrdinalLikelihood:
         terms = _probit_terms(lower, upper)
         curvature = _probit_curvature(lower, upper, terms) / (1.0 + variance)
         return TiltedMoments(terms.log_probability, terms.slope / sd, curvature)
+
+    def tilted_cut_slopes(
+        self, values: Array, mean: Array, variance: Array, cuts: Array
+    ) -> tuple[Array, Array]:
+        """Derivatives of the normalizer of `tilted` by the cut-points above and below, (n, q)."""
+        lower, upper = self.limits(values, cuts)
+        if self.link == "probit":
+            sd = np.sqrt(1.0 + variance)
+            terms = _probit_terms((lower - mean) / sd, (upper - mean) / sd)
+            return terms.a / sd, -terms.b / sd
+        nodes, weights = hermite_nodes(TILTED_NODES)
+        above, below, total = np.zeros((3, *mean.shape))
+        for node, weight in zip(nodes, weights, strict=True):
+            f = mean + node * np.sqrt(variance)
+            terms = _logit_terms(lower - f, upper - f)
+            part = weight * np.exp(terms.log_probability)
+            total += part
+            above += part * terms.a
+            below -= part * terms.b
+        return above / total, below / total
 
     def update(self, values: Array, mean: Array, variance: Array, parameters: Array) -> Array:
         """A Newton step for the cut-points by κ_j1 and the logarithms of their differences.
