@@ -72,7 +72,7 @@ def fitted(rows, k, cut_sd=1.0, prior=PRIOR):
 def test_the_bridge_gives_the_average_over_the_prior(k):
     rows = binary_rows(30, 3)
     state, one, values = fitted(rows, k)
-    mode = find_mode(state, values, one)
+    mode = find_mode(state.loadings.mean, state.parameters, state.slab, values, one)
     want, want_error = average_over_prior(rows, k, 1.0, 12_000, 1)
     want += PRIOR.log_count_probability(k)
     rng = np.random.default_rng(2)
@@ -87,7 +87,7 @@ def test_the_bridge_gives_the_average_over_the_prior(k):
 def test_without_factors_the_evidence_is_a_product_of_integrals():
     rows = binary_rows(60, 3)
     state, one, values = fitted(rows, 0)
-    mode = find_mode(state, values, one)
+    mode = find_mode(state.loadings.mean, state.parameters, state.slab, values, one)
     want = PRIOR.log_count_probability(0)
     for column in rows.T:
         ones = column.sum()

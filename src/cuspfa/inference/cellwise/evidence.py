@@ -19,14 +19,16 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import digamma, logsumexp
 
-from cuspfa._typing import Array
+from cuspfa._typing import Array, BoolArray
 from cuspfa._utils.linalg import polar_factor
 from cuspfa.inference.cellwise.kernels import OrdinalData, begin_ordinal, sweep_ordinal
 from cuspfa.inference.cellwise.marginal import Propagated, cavities_of, propagate, row_gradients
-from cuspfa.inference.cellwise.state import CellState
+from cuspfa.inference.cellwise.run import spectral_loadings
+from cuspfa.inference.cellwise.state import CellModel, CellState, linear_moments
 from cuspfa.inference.kernels import flip, gram
 from cuspfa.inference.variational.bridge_sampling import bennett, log_average_slab
 from cuspfa.inference.variational.collapsed_bound import Evidence, log_volume
+from cuspfa.missing.updates import RowwiseLoadings
 from cuspfa.model.likelihoods.ordinal import OrdinalLikelihood
 from cuspfa.model.prior import CuspPrior
 from cuspfa.model.slabs import LOG_2PI, Slab
@@ -111,38 +113,59 @@ class ProposedDensity:
         return np.asarray(self.constant - 0.5 * quadratic)
 
 
-def find_mode(state: CellState, values: Array, likelihood: OrdinalLikelihood) -> OrdinalMode:
-    """Scoring steps from a variational state, each halved until the posterior rises."""
-    slab, p = state.slab, len(state.loadings.mean)
-    loadings, cuts = state.loadings.mean @ _axes(state.loadings.mean), state.parameters
+def start_of_mode(values: Array, likelihood: OrdinalLikelihood, k: int) -> tuple[Array, Array]:
+    """Loadings (p, k) and cut-points to start from, by correlations and shares of the values."""
+    loadings, cuts = spectral_loadings(values, k), likelihood.initial(values)
+    return loadings, cuts * np.sqrt(1.0 + np.sum(loadings**2, axis=1, keepdims=True))
+
+
+def find_mode(
+    loadings: Array, cuts: Array, slab: Slab, values: Array, likelihood: OrdinalLikelihood
+) -> OrdinalMode:
+    """Scoring steps from a start, each halved until the posterior rises.
+
+    After each step the slab's hyperparameters are updated, where they are learned.
+    """
+    p, size = len(loadings), loadings.size
+    loadings = loadings @ _axes(loadings)
     at = propagate(values, likelihood, cuts, loadings)
 
     def log_posterior(loadings: Array, cuts: Array, at: Propagated) -> float:
         own = slab.log_density(np.sum(loadings**2, axis=0), p)
         return float(np.sum(at.log_probability) + np.sum(own)) + likelihood.log_prior(cuts)
 
-    here = log_posterior(loadings, cuts, at)
     for _ in range(MODE_STEPS):
         gradient, precision, _ = _curvature(loadings, cuts, at, values, likelihood, slab)
-        step = np.linalg.solve(precision, gradient)
+        step, here = np.linalg.solve(precision, gradient), log_posterior(loadings, cuts, at)
         if 0.5 * float(gradient @ step) < MODE_TOLERANCE:
             break
         for halved in range(MODE_HALVINGS):
             moved_loadings, moved_cuts = _moved(loadings, cuts, step / 2**halved)
-            if np.any(np.diff(np.where(np.isfinite(moved_cuts), moved_cuts, 1e9)) < 0):
+            if not np.all(_in_order(moved_cuts)):
                 continue
             there_at = propagate(values, likelihood, moved_cuts, moved_loadings, at)
-            there = log_posterior(moved_loadings, moved_cuts, there_at)
-            if there > here:
+            if log_posterior(moved_loadings, moved_cuts, there_at) > here:
                 break
         else:
             break
         axes = _axes(moved_loadings)
         loadings, cuts = moved_loadings @ axes, moved_cuts
         at = there_at._replace(scores=there_at.scores.rotated(axes.T, 0.0))
-        here = log_posterior(loadings, cuts, at)
+        spread = np.diag(np.linalg.inv(precision))[:size].reshape(loadings.shape)
+        slab = slab.update_hyperparameters(np.sum(loadings**2 + spread, axis=0), p)
     _, precision, rotations = _curvature(loadings, cuts, at, values, likelihood, slab)
     return OrdinalMode(loadings, cuts, slab, at, precision, rotations)
+
+
+def state_of_mode(mode: OrdinalMode, model: CellModel) -> CellState:
+    """Q with the mode as its mean, its curvature column by column, and the scores of EP."""
+    p, k = mode.loadings.shape
+    whole = np.linalg.inv(mode.precision)[: p * k, : p * k].reshape(p, k, p, k)
+    own = np.ascontiguousarray(whole[np.arange(p), :, np.arange(p), :])
+    log_det = float(np.sum(np.linalg.slogdet(own)[1]))
+    loadings = RowwiseLoadings(mode.loadings, own, np.zeros((p, k)), log_det)
+    cells = model.expectations(*linear_moments(loadings, mode.propagated.scores), mode.cuts)
+    return CellState(loadings, mode.propagated.scores, mode.cuts, mode.slab, cells)
 
 
 def laplace_evidence(mode: OrdinalMode, likelihood: OrdinalLikelihood, prior: CuspPrior) -> float:
@@ -166,8 +189,7 @@ def bridged_ordinal_evidence(
 
     def log_weights(loadings: Array, cuts: Array) -> Array:
         found = np.full(len(loadings), -np.inf)
-        ordered = np.all(np.diff(np.where(np.isfinite(cuts), cuts, 1e9), axis=2) >= 0, axis=(1, 2))
-        for b in np.flatnonzero(ordered):
+        for b in np.flatnonzero(np.all(_in_order(cuts), axis=1)):
             rows = propagate(values, likelihood, cuts[b], loadings[b]).log_probability
             own = _log_prior(loadings[b : b + 1], cuts[b], slab, likelihood)[0]
             found[b] = float(np.sum(rows)) + own
@@ -269,6 +291,12 @@ def _moved(loadings: Array, cuts: Array, step: Array) -> tuple[Array, Array]:
     size, moved = loadings.size, cuts.copy()
     moved[np.isfinite(cuts)] += step[size:]
     return loadings + step[:size].reshape(loadings.shape), moved
+
+
+def _in_order(cuts: Array) -> BoolArray:
+    """(…, p) whether the cut-points of a column are."""
+    finite = np.where(np.isfinite(cuts), cuts, np.finfo(float).max)
+    return np.all(finite[..., 1:] >= finite[..., :-1], axis=-1)
 
 
 def _axes(loadings: Array) -> Array:

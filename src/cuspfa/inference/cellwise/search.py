@@ -13,8 +13,9 @@ from cuspfa.inference.cellwise.evidence import (
     bridged_ordinal_evidence,
     find_mode,
     laplace_evidence,
+    start_of_mode,
+    state_of_mode,
 )
-from cuspfa.inference.cellwise.run import run_cells, spectral_loadings, state_at
 from cuspfa.inference.cellwise.state import CellModel, CellState
 from cuspfa.inference.variational.collapsed_bound import Evidence
 from cuspfa.inference.variational.search_settings import DEFAULT_SEARCH
@@ -111,7 +112,7 @@ def fit_ordinal(
     values: Array, likelihood: OrdinalLikelihood, prior: CuspPrior, k: int
 ) -> OrdinalCandidate:
     """A fit with K = k factors and its score by Laplace's method."""
-    model = CellModel(values, likelihood, prior)
-    state = run_cells(state_at(spectral_loadings(values, k), model), model).state
-    mode = find_mode(state, values, likelihood)
+    start, cuts = start_of_mode(values, likelihood, k)
+    mode = find_mode(start, cuts, prior.slab, values, likelihood)
+    state = state_of_mode(mode, CellModel(values, likelihood, prior))
     return OrdinalCandidate(state, mode, laplace_evidence(mode, likelihood, prior))
