@@ -154,7 +154,22 @@ def test_laplace_and_bridge_agree_and_find_the_factors():
     assert scores[1] > scores[0] + 10
 
 
+def test_few_rows_limit_the_search():
+    rows = factor_answers(40, 8, 2, levels=2)
+    one = OrdinalLikelihood.of(rows)
+    found = search_ordinal(one.check(rows), one, CuspPrior())
+    assert found.limited
+    assert [candidate.n_factors for candidate in found.candidates] == [0, 1]
+    rows = rows[:10]
+    one = OrdinalLikelihood.of(rows)
+    found = search_ordinal(one.check(rows), one, CuspPrior())
+    assert found.limited
+    assert found.best.n_factors == 0
+
+
 def test_independent_answers_have_no_factor():
     rows = np.random.default_rng(5).integers(0, 3, size=(300, 6)).astype(float)
     one = OrdinalLikelihood.of(rows)
-    assert search_ordinal(one.check(rows), one, CuspPrior()).best.n_factors == 0
+    found = search_ordinal(one.check(rows), one, CuspPrior())
+    assert found.best.n_factors == 0
+    assert not found.limited

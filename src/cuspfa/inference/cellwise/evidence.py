@@ -244,7 +244,8 @@ def _curvature(
     gradient[: p * k] -= (t * loadings).ravel()
     gradient[p * k :] -= shrink * cuts[finite]
     precision = rows.T @ rows
-    precision *= _wishart_factor(len(rows), len(gradient) - k * (k - 1) // 2)
+    counted = float(np.mean(np.sum(~np.isnan(values), axis=0)))
+    precision *= _wishart_factor(counted, len(gradient) - k * (k - 1) // 2)
     precision[np.diag_indices_from(precision)] += np.concatenate(
         [np.tile(t, p), np.full(int(finite.sum()), shrink)]
     )
@@ -262,13 +263,13 @@ def _curvature(
     return gradient, precision, rotations
 
 
-def _wishart_factor(n: int, rank: int) -> float:
+def _wishart_factor(n: float, rank: int) -> float:
     """What a sum of n products of `rank` normal numbers must be multiplied by, so that the
     logarithm of its determinant has the right mean.
 
     Without it Laplace's method gains about d²/4n nats from noise, more with each factor.
     """
-    counted = min(rank, n - 1)
+    counted = min(rank, int(n) - 1)
     orders = (n - np.arange(counted)) / 2.0
     bias = float(np.sum(digamma(orders) - np.log(n / 2.0)))
     return float(np.exp(-bias / max(counted, 1)))
@@ -296,7 +297,7 @@ def _moved(loadings: Array, cuts: Array, step: Array) -> tuple[Array, Array]:
 def _in_order(cuts: Array) -> BoolArray:
     """(…, p) whether the cut-points of a column are."""
     finite = np.where(np.isfinite(cuts), cuts, np.finfo(float).max)
-    return np.all(finite[..., 1:] >= finite[..., :-1], axis=-1)
+    return np.asarray(np.all(finite[..., 1:] >= finite[..., :-1], axis=-1), dtype=np.bool_)
 
 
 def _axes(loadings: Array) -> Array:
