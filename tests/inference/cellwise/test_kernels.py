@@ -139,7 +139,7 @@ def test_sweeps_from_a_fit_keep_the_correlations():
     slab = InverseGammaSlab(2.0, 0.4)
     model = CellModel(one.check(rows), one, CuspPrior(slab=slab))
     state = run_cells(state_at(spectral_loadings(model.values, 1), model), model).state
-    chains, data = begin_ordinal(state, slab, 5, rng), OrdinalData.of(model.values, one)
+    chains, data = begin_ordinal(state, slab, 3, rng), OrdinalData.of(model.values, one)
     kept = []
     for number in range(60):
         chains = sweep_ordinal(chains, data, slab, rng)

@@ -182,7 +182,7 @@ def test_lsat_slopes_by_propagation(number, tolerance):
 
 @pytest.mark.parametrize(
     ("number", "link", "tolerance"),
-    [("6", "probit", 0.02), ("6", "logit", 0.03), ("7", "probit", 0.085)],
+    [("6", "probit", 0.02), ("7", "probit", 0.085)],
 )
 def test_lsat_slopes_by_the_variational_engine(number, link, tolerance):
     # Flat prior. The bound is loosest for the most discriminating item, the third of LSAT 7.

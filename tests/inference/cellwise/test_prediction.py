@@ -95,7 +95,7 @@ def test_unseen_categories_of_new_rows_are_named():
 
 def test_intervals_of_latent_correlations_cover():
     covered = []
-    for seed in range(4):
+    for seed in range(3):
         rng = np.random.default_rng(seed)
         truth = rng.uniform(0.5, 1.3, size=(6, 1))
         f = rng.normal(size=(200, 1)) @ truth.T + rng.normal(size=(200, 6))
@@ -112,4 +112,4 @@ def test_intervals_of_latent_correlations_cover():
         covered.append(np.mean((low[off] < want[off]) & (want[off] < high[off])))
         width = np.mean(high[off] - low[off])
         assert 0.1 < width < 0.7
-    assert 0.7 < np.mean(covered) < 1.0  # 90 percent are meant; four sets
+    assert 0.7 < np.mean(covered) < 1.0  # 90 percent are meant; three sets

@@ -35,7 +35,7 @@ def normal_density(x, mean, sd):
 
 def best_cuts(one, values, mean, variance, cuts):
     """After many updates."""
-    for _ in range(30):
+    for _ in range(12):
         cuts = one.update(values, mean, variance, cuts)
     return cuts
 
@@ -151,7 +151,7 @@ def test_update_finds_the_best_cut_points(link):
     rng = np.random.default_rng(1)
     one = family(link, cut_sd=1e4)
     truth = CUTS
-    f = 0.7 * rng.normal(size=(4000, 2))
+    f = 0.7 * rng.normal(size=(3000, 2))
     values = one.check(one.sample(f, truth, rng))
     start = one.initial(values)
     # Known linear predictors: an ordered regression with only its cut-points unknown.
@@ -159,7 +159,7 @@ def test_update_finds_the_best_cut_points(link):
     np.testing.assert_allclose(found[0], truth[0], atol=0.12)
     np.testing.assert_allclose(found[1, 0], truth[1, 0], atol=0.12)
     _, gradient, _ = one._cut_derivatives(values, f, np.full(f.shape, 1e-6), found)
-    assert np.max(np.abs(gradient)) < 1e-3  # of 4000 cells
+    assert np.max(np.abs(gradient)) < 1e-3  # of 3000 cells
     assert np.all(np.abs(one._cut_derivatives(values, f, 1e-6 + 0 * f, start)[1][0]) > 1)
 
 
@@ -174,7 +174,7 @@ def test_update_never_lowers_its_value_and_keeps_the_order():
         found = one.update(values, mean, sd**2, cuts)
         before = one._cut_derivatives(values, mean, sd, cuts)[0]
         after = one._cut_derivatives(values, mean, sd, found)[0]
-        assert np.all(after >= before)
+        assert np.all(after >= before - 1e-9)
         assert np.all(np.diff(found[0]) > 0)
 
 

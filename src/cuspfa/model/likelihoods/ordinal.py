@@ -40,6 +40,8 @@ CELLS_AT_ONCE = 8000
 """Of a block of cells, whose arrays stay in the cache of a processor."""
 HALVINGS = 20
 """Of a step for the cut-points of a column that would lower its value."""
+ROUNDING = 1e-12
+"""A fall by less than this part of a value is rounding error."""
 FAR_OUT = -25.0
 """Intervals beyond have probabilities near the smallest numbers."""
 LONGEST_CUT_STEP = 2.0
@@ -204,7 +206,7 @@ class OrdinalLikelihood:
         cuts = _stepped(parameters, step)
         for _ in range(HALVINGS):
             there = self.expectations(values, mean, variance, cuts).value.sum(axis=0)
-            worse = ~(there + self.log_cut_density(cuts) >= value)
+            worse = ~(there + self.log_cut_density(cuts) >= value - ROUNDING * np.abs(value))
             if not np.any(worse):
                 return cuts
             step[worse] /= 2
