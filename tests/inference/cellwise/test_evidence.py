@@ -12,7 +12,7 @@ from cuspfa.inference.cellwise.evidence import (
     laplace_evidence,
 )
 from cuspfa.inference.cellwise.marginal import propagate
-from cuspfa.inference.cellwise.run import run_cells, state_at
+from cuspfa.inference.cellwise.run import run_cells, start_at
 from cuspfa.inference.cellwise.search import fit_ordinal, search_ordinal
 from cuspfa.inference.cellwise.state import CellModel
 from cuspfa.model.likelihoods.ordinal import OrdinalLikelihood
@@ -65,7 +65,7 @@ def fitted(rows, k, cut_sd=1.0, prior=PRIOR):
     one = OrdinalLikelihood.of(rows, cut_sd=cut_sd)
     model = CellModel(one.check(rows), one, prior)
     start = 0.8 * np.random.default_rng(0).normal(size=(rows.shape[1], k))
-    return run_cells(state_at(start, model), model).state, one, model.values
+    return run_cells(start_at(start, model), model).state, one, model.values
 
 
 @pytest.mark.parametrize("k", [1, 2])

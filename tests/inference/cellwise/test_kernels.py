@@ -14,7 +14,7 @@ from cuspfa.inference.cellwise.kernels import (
     sweep_ordinal,
     truncated_normal,
 )
-from cuspfa.inference.cellwise.run import run_cells, spectral_loadings, state_at
+from cuspfa.inference.cellwise.run import principal_factors, run_cells, start_at
 from cuspfa.inference.cellwise.state import CellModel
 from cuspfa.inference.kernels import Scales
 from cuspfa.model.likelihoods.ordinal import OrdinalLikelihood
@@ -138,7 +138,7 @@ def test_sweeps_from_a_fit_keep_the_correlations():
     one = OrdinalLikelihood.of(rows)
     slab = InverseGammaSlab(2.0, 0.4)
     model = CellModel(one.check(rows), one, CuspPrior(slab=slab))
-    state = run_cells(state_at(spectral_loadings(model.values, 1), model), model).state
+    state = run_cells(start_at(principal_factors(model.values, 1), model), model).state
     chains, data = begin_ordinal(state, slab, 3, rng), OrdinalData.of(model.values, one)
     kept = []
     for number in range(60):

@@ -10,7 +10,7 @@ from scipy import integrate, optimize, stats
 
 from cuspfa import CuspPrior, GaussianSlab
 from cuspfa.inference.cellwise.marginal import propagate, row_gradients, sample_rows
-from cuspfa.inference.cellwise.run import run_cells, state_at
+from cuspfa.inference.cellwise.run import run_cells, start_at
 from cuspfa.inference.cellwise.state import CellModel, RowScores
 from cuspfa.model.likelihoods.continuous import ContinuousLikelihood, ContinuousParameters
 from cuspfa.model.likelihoods.gaussian import Noise
@@ -191,7 +191,7 @@ def test_lsat_slopes_by_the_variational_engine(number, link, tolerance):
     rows = np.repeat(patterns, counts.astype(int), axis=0)
     one = OrdinalLikelihood.of(rows, link=link, cut_sd=1e3)
     model = CellModel(one.check(rows), one, CuspPrior(slab=GaussianSlab(1e6)), point_loadings=True)
-    run = run_cells(state_at(np.full((5, 1), 0.5), model), model, tol=1e-5)
+    run = run_cells(start_at(np.full((5, 1), 0.5), model), model, tol=1e-5)
     assert run.falls == 0
     np.testing.assert_allclose(run.state.loadings.mean[:, 0], slopes, rtol=tolerance)
     np.testing.assert_allclose(-run.state.parameters[:, 0], intercepts, rtol=0.04)

@@ -8,7 +8,7 @@ import pytest
 from cuspfa import CuspPrior, InverseGammaSlab
 from cuspfa.errors import DataError
 from cuspfa.inference.cellwise.prediction import FittedCells, draw_latent_correlations
-from cuspfa.inference.cellwise.run import run_cells, spectral_loadings, state_at
+from cuspfa.inference.cellwise.run import principal_factors, run_cells, start_at
 from cuspfa.inference.cellwise.state import CellModel
 from cuspfa.model.likelihoods.ordinal import OrdinalLikelihood
 from oracles import cellwise as literal
@@ -102,7 +102,7 @@ def test_intervals_of_latent_correlations_cover():
         rows = (f > 0.5).astype(float)
         one = OrdinalLikelihood.of(rows)
         model = CellModel(one.check(rows), one, CuspPrior(slab=InverseGammaSlab(2.0, 0.8)))
-        state = run_cells(state_at(spectral_loadings(model.values, 1), model), model).state
+        state = run_cells(start_at(principal_factors(model.values, 1), model), model).state
         drawn = draw_latent_correlations(state, model.values, one, 240, rng)
         assert drawn.shape == (240, 6, 6)
         omega = truth @ truth.T + np.eye(6)

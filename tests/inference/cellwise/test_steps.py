@@ -5,7 +5,7 @@ import pytest
 
 from cuspfa import CuspPrior, GaussianSlab, InverseGammaSlab
 from cuspfa.inference.cellwise import steps
-from cuspfa.inference.cellwise.run import iteration, run_cells, spectral_loadings, state_at
+from cuspfa.inference.cellwise.run import cell_iteration, principal_factors, run_cells, start_at
 from cuspfa.inference.cellwise.state import CellModel, evaluated, objective
 from cuspfa.inference.variational import steps as complete_steps
 from cuspfa.inference.variational.elbo import lower_bound
@@ -49,16 +49,18 @@ def test_continuous_columns_are_the_engine_of_missing_data(slab):
     one = ContinuousLikelihood(tuple("abcdefg"), 1.0, 0.3, fixed_location=True)
     model = CellModel(one.check(rows), one, prior)
     noise = Noise(*want.noise)
-    got = state_at(start, model, ContinuousParameters(np.zeros(7), noise))
-    got = steps.step_scores(got, model)
+    got = start_at(start, model, ContinuousParameters(np.zeros(7), noise))
+    got = steps.step_row_scores(got, model)
     for _ in range(4):
         want = complete_steps.step_loadings(want, source, prior)
         want = complete_steps.step_noise(want, source, prior)
         want = complete_steps.step_scores(want, source, prior)
         want = px_step(want, source, prior)
         want = complete_steps.step_slab(want, source, prior)
-        got = steps.step_parameters(steps.step_loadings(got, model), model)
-        got = steps.step_slab(steps.step_px(steps.step_scores(got, model), model), model)
+        got = steps.step_parameters(steps.step_column_loadings(got, model), model)
+        got = steps.step_hyperparameters(
+            steps.step_px(steps.step_row_scores(got, model), model), model
+        )
         np.testing.assert_allclose(got.loadings.mean, want.loadings.mean, atol=1e-8)
         np.testing.assert_allclose(got.loadings.covariance, want.loadings.covariances(), atol=1e-8)
         np.testing.assert_allclose(got.scores.total, want.scores.total, rtol=1e-8, atol=1e-8)
@@ -76,19 +78,19 @@ def test_steps_are_the_loops(point):
     rows[:3, 3], rows[5, 1] = [0, 1, 2], np.nan
     model = ordinal_model(rows, point=point)
     x = model.values
-    state = state_at(0.6 * np.random.default_rng(2).normal(size=(4, 2)), model)
+    state = start_at(0.6 * np.random.default_rng(2).normal(size=(4, 2)), model)
     for _ in range(2):
         mean, covariance = state.loadings.mean, state.loadings.covariance
         e = literal.all_expectations(x, state.parameters, mean, covariance, *state.scores[:2])
         np.testing.assert_allclose(state.cells, e, atol=1e-5)
         m, v = literal.scores(e[1], e[2], mean, covariance, state.scores.mean)
-        state = steps.step_scores(state, model)
+        state = steps.step_row_scores(state, model)
         np.testing.assert_allclose(state.scores.mean, m, atol=1e-5)
         np.testing.assert_allclose(state.scores.covariance, v, atol=1e-5)
         e = literal.all_expectations(x, state.parameters, mean, covariance, m, v)
         t = SLAB.precision(np.sum(mean**2 + np.diagonal(covariance, 0, 1, 2), axis=0), 4)
         new, spread = literal.loadings(e[1], e[2], m, v, mean, t)
-        state = steps.step_loadings(state, model)
+        state = steps.step_column_loadings(state, model)
         np.testing.assert_allclose(state.loadings.mean, new, atol=1e-4)
         np.testing.assert_allclose(state.loadings.covariance, 0 if point else spread, atol=1e-5)
 
@@ -98,12 +100,12 @@ def test_the_loops_notice_a_wrong_sign():
     rows = ordinal_rows(7, 4, 2, 0)
     rows[:3, 3] = [0, 1, 2]
     model = ordinal_model(rows, point=True)
-    state = steps.step_scores(state_at(np.full((4, 2), 0.6), model), model)
+    state = steps.step_row_scores(start_at(np.full((4, 2), 0.6), model), model)
     e1, e2 = state.cells.slope, state.cells.curvature
     t = SLAB.precision(np.sum(state.loadings.mean**2, axis=0), 4)
     m, v = state.scores.mean, state.scores.covariance
     wrong, _ = literal.loadings(e1, e2, m, np.zeros_like(v), state.loadings.mean, t)
-    right = steps.step_loadings(state, model).loadings.mean
+    right = steps.step_column_loadings(state, model).loadings.mean
     assert np.max(np.abs(right - wrong)) > 0.02
 
 
@@ -111,7 +113,7 @@ def test_the_loops_notice_a_wrong_sign():
 @pytest.mark.parametrize("point", [True, False])
 def test_the_objective_is_stationary_where_a_run_ends(point, link):
     model = ordinal_model(ordinal_rows(40, 4, 1, 3), point=point, link=link)
-    run = run_cells(state_at(spectral_loadings(model.values, 1), model), model, tol=1e-9)
+    run = run_cells(start_at(principal_factors(model.values, 1), model), model, tol=1e-9)
     assert run.converged
     assert run.falls == 0
     state, best = run.state, run.bound.total
@@ -147,14 +149,14 @@ def test_the_objective_of_certain_loadings_is_a_lower_bound():
     rows[:3] = np.arange(3)[:, None]
     rows[4, 2] = np.nan
     model = ordinal_model(rows, point=True)
-    state = state_at(0.9 * np.ones((4, 1)), model)
+    state = start_at(0.9 * np.ones((4, 1)), model)
     prior = SLAB.log_density(np.sum(state.loadings.mean**2, axis=0), 4).sum()
     prior += model.likelihood.log_prior(state.parameters)
     prior += model.prior.log_count_probability(1)
     exact = literal.log_marginal(model.values, state.loadings.mean, state.parameters) + prior
     values = [objective(state, model).total]
     for _ in range(15):
-        state = steps.step_scores(state, model)
+        state = steps.step_row_scores(state, model)
         values.append(objective(state, model).total)
     assert np.all(np.diff(values) >= -1e-9)
     assert values[-1] < exact
@@ -172,16 +174,16 @@ def test_the_objective_never_falls(point, seed):
     rows = ordinal_rows(50, 6, 2, seed, levels=2, strength=2.5)
     model = ordinal_model(rows, point=point)
     start = 6.0 * np.random.default_rng(seed).normal(size=(6, 2))
-    state = steps.step_loadings(steps.step_scores(state_at(start, model), model), model)
+    state = steps.step_column_loadings(steps.step_row_scores(start_at(start, model), model), model)
     values = [objective(state, model).total]
     for _ in range(12):
         for step in (
-            steps.step_scores,
+            steps.step_row_scores,
             steps.step_px,
             steps.step_shift,
-            steps.step_loadings,
+            steps.step_column_loadings,
             steps.step_parameters,
-            steps.step_slab,
+            steps.step_hyperparameters,
         ):
             state = step(state, model)
             values.append(objective(state, model).total)
@@ -192,7 +194,7 @@ def far_from_its_optimum(link):
     """A state with scores that are certain and wrong: the cells have nearly no curvature."""
     rows = ordinal_rows(50, 6, 1, 0, levels=2, strength=2.5)
     model = ordinal_model(rows, point=True, slab=GaussianSlab(100.0), link=link)
-    state = state_at(np.full((6, 1), 8.0), model)
+    state = start_at(np.full((6, 1), 8.0), model)
     scores = state.scores._replace(
         mean=4.0 * np.random.default_rng(0).normal(size=(50, 1)),
         covariance=state.scores.covariance * 1e-4,
@@ -204,12 +206,12 @@ def far_from_its_optimum(link):
 def test_steps_are_halved_where_whole_ones_would_fall(monkeypatch):
     state, model = far_from_its_optimum("logit")
     before = objective(state, model).total
-    for step in (steps.step_scores, steps.step_loadings):
+    for step in (steps.step_row_scores, steps.step_column_loadings):
         assert objective(step(state, model), model).total > before
-    monkeypatch.setattr(steps, "HALVINGS", 1)  # and what falls stays where it was
-    assert objective(steps.step_loadings(state, model), model).total >= before - 1e-9
-    monkeypatch.setattr(steps, "ROUNDING", np.inf)  # the control: whole steps
-    assert objective(steps.step_loadings(state, model), model).total < before
+    monkeypatch.setattr(steps, "STEP_HALVINGS", 1)  # and what falls stays where it was
+    assert objective(steps.step_column_loadings(state, model), model).total >= before - 1e-9
+    monkeypatch.setattr(steps, "STEP_ROUNDING", np.inf)  # the control: whole steps
+    assert objective(steps.step_column_loadings(state, model), model).total < before
 
 
 def test_missing_cells_have_no_weight():
@@ -217,8 +219,8 @@ def test_missing_cells_have_no_weight():
     rows[4] = np.nan
     rows[7, 2] = np.nan
     model = ordinal_model(rows)
-    state = run_cells(state_at(np.full((5, 1), 0.5), model), model).state
-    state = steps.step_scores(state, model)
+    state = run_cells(start_at(np.full((5, 1), 0.5), model), model).state
+    state = steps.step_row_scores(state, model)
     assert np.all(state.cells.weights[np.isnan(rows)] == 0)
     assert np.all(state.cells.weights[~np.isnan(rows)] > 0)
     np.testing.assert_allclose(state.scores.covariance[4], 1.0)  # the prior
@@ -237,7 +239,7 @@ def test_columns_of_two_kinds_share_their_factors():
         (Part(ordinal, np.arange(3)), Part(ContinuousLikelihood(tuple("def")), np.arange(3, 6)))
     )
     model = CellModel(both.check(rows), both, CuspPrior(slab=SLAB))
-    run = run_cells(state_at(spectral_loadings(model.values, 1), model), model)
+    run = run_cells(start_at(principal_factors(model.values, 1), model), model)
     assert run.falls == 0
     found = run.state.loadings.mean[:, 0] * np.sign(run.state.loadings.mean[0, 0])
     np.testing.assert_allclose(found, 1.0, atol=0.3)
@@ -248,9 +250,9 @@ def test_columns_of_two_kinds_share_their_factors():
 
 def test_an_iteration_is_a_function_of_its_state():
     model = ordinal_model(ordinal_rows(20, 4, 1, 7))
-    state = state_at(np.full((4, 1), 0.5), model)
+    state = start_at(np.full((4, 1), 0.5), model)
     kept = [np.array(part) for part in (*state.scores, *state.cells, state.parameters)]
-    once, again = iteration(state, model), iteration(state, model)
+    once, again = cell_iteration(state, model), cell_iteration(state, model)
     np.testing.assert_array_equal(once.loadings.mean, again.loadings.mean)
     for before, after in zip(kept, (*state.scores, *state.cells, state.parameters), strict=True):
         np.testing.assert_array_equal(before, after)

@@ -23,7 +23,7 @@ from cuspfa._typing import Array, BoolArray
 from cuspfa._utils.linalg import polar_factor
 from cuspfa.inference.cellwise.kernels import OrdinalData, begin_ordinal, sweep_ordinal
 from cuspfa.inference.cellwise.marginal import Propagated, cavities_of, propagate, row_gradients
-from cuspfa.inference.cellwise.run import spectral_loadings
+from cuspfa.inference.cellwise.run import principal_factors
 from cuspfa.inference.cellwise.state import CellModel, CellState, linear_moments
 from cuspfa.inference.kernels import flip, gram
 from cuspfa.inference.variational.bridge_sampling import bennett, log_average_slab
@@ -39,7 +39,7 @@ PROPOSAL_WIDTH = 1.15
 """The proposal of a bridge has so many times the covariance of Laplace's method."""
 MOST_REFLECTED = 5
 """Columns, the weakest ones, whose reflections are counted one by one."""
-BURN_IN, DRAWS_OF_A_CHAIN, SWEEPS_BETWEEN = 10, 4, 4
+BRIDGE_BURN_IN, BRIDGE_DRAWS_OF_A_CHAIN, BRIDGE_SWEEPS = 10, 4, 4
 """Sweeps of a chain before its first draw, draws that are kept of it, and sweeps between these."""
 
 
@@ -115,7 +115,7 @@ class ProposedDensity:
 
 def start_of_mode(values: Array, likelihood: OrdinalLikelihood, k: int) -> tuple[Array, Array]:
     """Loadings (p, k) and cut-points to start from, by correlations and shares of the values."""
-    loadings, cuts = spectral_loadings(values, k), likelihood.initial(values)
+    loadings, cuts = principal_factors(values, k), likelihood.initial(values)
     return loadings, cuts * np.sqrt(1.0 + np.sum(loadings**2, axis=1, keepdims=True))
 
 
@@ -195,12 +195,12 @@ def bridged_ordinal_evidence(
             found[b] = float(np.sum(rows)) + own
         return found - proposal.log_density(loadings, cuts)
 
-    above = log_weights(*proposal.draw(n_chains * DRAWS_OF_A_CHAIN, rng))
+    above = log_weights(*proposal.draw(n_chains * BRIDGE_DRAWS_OF_A_CHAIN, rng))
     above = np.maximum(above, above[np.isfinite(above)].min() - 1e3)  # cut-points out of order
     chains, data = begin_ordinal(state, slab, n_chains, rng), OrdinalData.of(values, likelihood)
     below = []
-    for number in range(DRAWS_OF_A_CHAIN):
-        for _ in range(SWEEPS_BETWEEN if number else BURN_IN):
+    for number in range(BRIDGE_DRAWS_OF_A_CHAIN):
+        for _ in range(BRIDGE_SWEEPS if number else BRIDGE_BURN_IN):
             chains = sweep_ordinal(chains, data, slab, rng)
         below.append(log_weights(flip(chains.loadings), chains.cuts))
     value, error = bennett(above, np.array(below).T)

@@ -43,7 +43,7 @@ CUT_MOVES = 2
 """Metropolis steps for the cut-points in each sweep."""
 CUT_STEP = 1.5
 """Length of their proposals, in standard deviations of a cut-point given all else."""
-FAR_OUT = -30.0
+DRAWN_BY_LOGS = -30.0
 """Truncated normal numbers below it are drawn by logarithms."""
 
 
@@ -217,7 +217,7 @@ def truncated_normal(lower: Array, upper: Array, rng: np.random.Generator) -> Ar
     below = ndtr(low)
     with np.errstate(invalid="ignore", divide="ignore"):
         drawn = ndtri(below + uniform * (ndtr(high) - below))
-    far = high < FAR_OUT
+    far = high < DRAWN_BY_LOGS
     if np.any(far):
         top, bottom, part = log_ndtr(high[far]), log_ndtr(low[far]), uniform[far]
         drawn[far] = ndtri_exp(top + np.log(part + (1.0 - part) * np.exp(bottom - top)))

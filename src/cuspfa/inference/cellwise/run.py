@@ -15,18 +15,25 @@ from cuspfa.inference.cellwise.state import (
     objective,
 )
 from cuspfa.inference.cellwise.steps import (
-    step_loadings,
+    step_column_loadings,
+    step_hyperparameters,
     step_parameters,
     step_px,
-    step_scores,
+    step_row_scores,
     step_shift,
-    step_slab,
 )
 from cuspfa.inference.variational.elbo import Bound
 from cuspfa.missing.updates import RowwiseLoadings
 from cuspfa.model.slabs import Slab
 
-ITERATION = (step_scores, step_px, step_shift, step_loadings, step_parameters, step_slab)
+CELL_STEPS = (
+    step_row_scores,
+    step_px,
+    step_shift,
+    step_column_loadings,
+    step_parameters,
+    step_hyperparameters,
+)
 """Scores, then the direction in which scores and loadings move together, then the rest."""
 
 START_SHARE = 0.95
@@ -49,7 +56,7 @@ class CellRun(NamedTuple):
     converged: bool
 
 
-def state_at(
+def start_at(
     loadings: Array, model: CellModel, parameters: object = None, slab: Slab | None = None
 ) -> CellState:
     """The state with these loadings (p, K), without uncertainty, and scores at their prior."""
@@ -61,7 +68,7 @@ def state_at(
     return CellState(certain, scores, known, model.prior.slab if slab is None else slab, cells)
 
 
-def spectral_loadings(values: Array, k: int) -> Array:
+def principal_factors(values: Array, k: int) -> Array:
     """(p, k) loadings of a start: principal factors of the correlations of the values.
 
     They are given for a noise of one, as the probit link has it.
@@ -81,9 +88,9 @@ def spectral_loadings(values: Array, k: int) -> Array:
     return np.asarray(own / np.sqrt(1.0 - shares)[:, None])
 
 
-def iteration(state: CellState, model: CellModel) -> CellState:
+def cell_iteration(state: CellState, model: CellModel) -> CellState:
     """One whole iteration."""
-    for step in ITERATION:
+    for step in CELL_STEPS:
         state = step(state, model)
     return state
 
@@ -95,7 +102,7 @@ def run_cells(
     trace: list[float] = []
     falls, converged, bound = 0, False, objective(state, model)
     for _ in range(max_iter):
-        state = iteration(state, model)
+        state = cell_iteration(state, model)
         bound = objective(state, model)
         growth = bound.total - trace[-1] if trace else np.inf
         trace.append(bound.total)

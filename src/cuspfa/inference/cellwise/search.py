@@ -19,6 +19,7 @@ from cuspfa.inference.cellwise.evidence import (
 from cuspfa.inference.cellwise.state import CellModel, CellState
 from cuspfa.inference.variational.collapsed_bound import Evidence
 from cuspfa.inference.variational.search_settings import DEFAULT_SEARCH
+from cuspfa.inference.variational.settings import most_identified
 from cuspfa.model.likelihoods.ordinal import OrdinalLikelihood
 from cuspfa.model.prior import CuspPrior
 
@@ -93,7 +94,7 @@ def search_ordinal(
     p, limited = values.shape[1], False
     counted = float(np.mean(np.sum(~np.isnan(values), axis=0)))
     found: list[OrdinalCandidate] = []
-    most = (p - 1) // 2 if largest is None else largest
+    most = most_identified(p, len(values)) if largest is None else largest
     for k in range(most + 1):
         learned = p * k - k * (k - 1) // 2 + int(np.sum(likelihood.n_levels - 1))
         limited = k > 0 and learned > MOST_LEARNED_SHARE * counted

@@ -28,15 +28,15 @@ from cuspfa.inference.variational.px_step import best_scale_rotation
 from cuspfa.missing.updates import RowwiseLoadings
 from cuspfa.model.likelihoods.base import CellExpectations
 
-HALVINGS = 12
+STEP_HALVINGS = 12
 """Of a step that would lower the objective; then the row or column stays as it is."""
 LEAST_SHIFT = 1e-2
 """Twice the nats that a step of the locations must be worth."""
-ROUNDING = 1e-11
+STEP_ROUNDING = 1e-11
 """A fall by less than this part of a row's or column's terms is rounding error."""
 
 
-def step_scores(state: CellState, model: CellModel) -> CellState:
+def step_row_scores(state: CellState, model: CellModel) -> CellState:
     """The scores of each row."""
     loadings, old, cells = state.loadings, state.scores, state.cells
     k, w = state.n_factors, cells.weights
@@ -57,10 +57,10 @@ def step_scores(state: CellState, model: CellModel) -> CellState:
         return RowScores(mean, covariance, -np.linalg.slogdet(target)[1])
 
     before = cells.value.sum(axis=1) - old.divergence
-    slack = ROUNDING * (np.abs(cells.value).sum(axis=1) + old.divergence)
+    slack = STEP_ROUNDING * (np.abs(cells.value).sum(axis=1) + old.divergence)
     found, values = _copies(old), _copies(cells)
     rows, part = np.arange(len(old.mean)), 1.0
-    for _ in range(HALVINGS):
+    for _ in range(STEP_HALVINGS):
         trial = part_of_way(rows, part)
         mean, variance = linear_moments(loadings, trial)
         there = model.expectations(mean, variance, state.parameters, rows)
@@ -74,7 +74,7 @@ def step_scores(state: CellState, model: CellModel) -> CellState:
     return state._replace(scores=RowScores(*found), cells=CellExpectations(*values))
 
 
-def step_loadings(state: CellState, model: CellModel) -> CellState:
+def step_column_loadings(state: CellState, model: CellModel) -> CellState:
     """The loadings of each column, with the slab at the precisions it has now."""
     old, scores, cells = state.loadings, state.scores, state.cells
     (p, k), w = old.mean.shape, cells.weights
@@ -107,10 +107,10 @@ def step_loadings(state: CellState, model: CellModel) -> CellState:
         log_dets = np.zeros(p) if certain else np.linalg.slogdet(old.covariance)[1]
     before = cells.value.sum(axis=0) + prior_part(old.mean, old.covariance, log_dets)
     before = np.full(p, -np.inf) if starts else before
-    slack = ROUNDING * np.abs(cells.value).sum(axis=0)
+    slack = STEP_ROUNDING * np.abs(cells.value).sum(axis=0)
     found, values = (old.mean.copy(), old.covariance.copy(), log_dets.copy()), _copies(cells)
     columns, part = np.arange(p), 1.0
-    for _ in range(HALVINGS):
+    for _ in range(STEP_HALVINGS):
         trial = part_of_way(columns, part)
         for whole, piece in zip(found, trial, strict=True):
             whole[columns] = piece
@@ -177,7 +177,7 @@ def step_shift(state: CellState, model: CellModel) -> CellState:
     return moved if total(moved) >= total(state) else state
 
 
-def step_slab(state: CellState, model: CellModel) -> CellState:
+def step_hyperparameters(state: CellState, model: CellModel) -> CellState:
     """Update of the slab's hyperparameters, which all columns share."""
     squared_norm = state.loadings.column_squared_norm
     p = len(state.loadings.mean)

@@ -25,7 +25,7 @@ from cuspfa._typing import Array
 QUADRATURE_NODES, TILTED_NODES = 15, 41
 """Nodes of Gauss–Hermite quadrature for an expected log density, and for an expected density."""
 
-SMALLEST_VARIANCE = 1e-8
+LEAST_TILTED_VARIANCE = 1e-8
 """Derivatives by quadrature are quotients by the variance of f."""
 
 Parameters = Any
@@ -117,7 +117,7 @@ def tilted_by_quadrature(
 ) -> TiltedMoments:
     """`Likelihood.tilted` by quadrature, of a log density as a function of f."""
     nodes, weights = hermite_nodes(TILTED_NODES)
-    variance = np.maximum(variance, SMALLEST_VARIANCE)
+    variance = np.maximum(variance, LEAST_TILTED_VARIANCE)
     sd = np.sqrt(variance)
     logs = np.array([log_density(mean + sd * node) for node in nodes])
     largest = logs.max(axis=0)

@@ -38,9 +38,9 @@ OUTERMOST = 1e6
 """Stands for an infinite cut-point, so that products with a density of zero are zero."""
 CELLS_AT_ONCE = 8000
 """Of a block of cells, whose arrays stay in the cache of a processor."""
-HALVINGS = 20
+CUT_HALVINGS = 20
 """Of a step for the cut-points of a column that would lower its value."""
-ROUNDING = 1e-12
+CUT_ROUNDING = 1e-12
 """A fall by less than this part of a value is rounding error."""
 FAR_OUT = -25.0
 """Intervals beyond have probabilities near the smallest numbers."""
@@ -204,9 +204,9 @@ class OrdinalLikelihood:
         )
         step = _newton_steps(parameters, gradient, hessian)
         cuts = _stepped(parameters, step)
-        for _ in range(HALVINGS):
+        for _ in range(CUT_HALVINGS):
             there = self.expectations(values, mean, variance, cuts).value.sum(axis=0)
-            worse = ~(there + self.log_cut_density(cuts) >= value - ROUNDING * np.abs(value))
+            worse = ~(there + self.log_cut_density(cuts) >= value - CUT_ROUNDING * np.abs(value))
             if not np.any(worse):
                 return cuts
             step[worse] /= 2
