@@ -145,6 +145,11 @@ def test_a_column_without_loadings_is_independent():
         found = propagate(values, same, cuts, zero).log_probability
         logs = same.log_density(values, np.zeros(values.shape), cuts).sum(axis=1)
         np.testing.assert_allclose(found, logs, atol=1e-6)
+        none = propagate(values, same, cuts, loadings[:, :0])
+        np.testing.assert_allclose(none.log_probability, logs, atol=1e-6)
+        rng = np.random.default_rng(0)
+        drawn = sample_rows(values, same, cuts, loadings[:, :0], none.scores, rng, 2)
+        np.testing.assert_allclose(drawn.log_probability, logs, atol=1e-6)
 
 
 @pytest.mark.parametrize("case", REFERENCE)

@@ -109,7 +109,10 @@ def test_mixed_columns_are_their_parts():
         one.log_density(values, mean, after),
     )
     assert np.isfinite(one.log_prior(after))
-    assert json.dumps(one.to_json(after))
+    made, again = MixedLikelihood.from_json(json.loads(json.dumps(one.to_json(after))))
+    np.testing.assert_array_equal(made.check(rows), values)
+    for before, read in zip(one.describe(after), made.describe(again), strict=True):
+        assert before == read
 
 
 def test_json_keeps_everything():
@@ -120,6 +123,7 @@ def test_json_keeps_everything():
     assert made == one
     np.testing.assert_array_equal(parameters.location, PARAMETERS.location)
     np.testing.assert_array_equal(parameters.noise.rate, NOISE.rate)
+    assert one.shifted(PARAMETERS, np.ones(2)) is PARAMETERS  # its locations are fixed
     assert one.describe(PARAMETERS)[0] == {"column": "x", "location": 0.5, "noise_variance": 0.4}
 
 

@@ -173,6 +173,8 @@ def sample_rows(
 
 def _normal(size: int, rows: int, k: int, rng: np.random.Generator) -> Array:
     """(size, rows, k) standard normal numbers, by Sobol points with a random shift for each row."""
+    if not k:
+        return np.zeros((size, rows, 0))
     points = qmc.Sobol(k, scramble=False).random(size)[:, None, :]
     shifted = (points + rng.random((rows, k))) % 1.0
     uniform = 1.0 - np.abs(2.0 * shifted - 1.0)  # a periodic integrand has a smaller error

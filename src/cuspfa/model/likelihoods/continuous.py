@@ -92,7 +92,9 @@ class ContinuousLikelihood:
         return parameters._replace(noise=update_noise(rss, counts, self._prior))
 
     def shifted(self, parameters: ContinuousParameters, amount: Array) -> ContinuousParameters:
-        """Locations μ_j − amount_j."""
+        """Locations μ_j − amount_j; unchanged where these are fixed."""
+        if self.fixed_location:
+            return parameters
         return parameters._replace(location=parameters.location - amount)
 
     def log_prior(self, parameters: ContinuousParameters) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -9,6 +10,14 @@ import numpy as np
 
 from cuspfa._typing import Array, Indices
 from cuspfa.model.likelihoods.base import CellExpectations, Likelihood, TiltedMoments
+from cuspfa.model.likelihoods.continuous import ContinuousLikelihood
+from cuspfa.model.likelihoods.ordinal import OrdinalLikelihood
+
+READERS: dict[str, Callable[[dict[str, Any]], tuple[Likelihood, Any]]] = {
+    "ordinal": OrdinalLikelihood.from_json,
+    "continuous": ContinuousLikelihood.from_json,
+}
+"""The likelihoods that a part may be, by their names in files."""
 
 
 class Part(NamedTuple):
@@ -117,6 +126,14 @@ class MixedLikelihood:
             "parts": [part.likelihood.to_json(own) for part, own in pairs],
             "columns": [part.columns.tolist() for part in self.parts],
         }
+
+    @classmethod
+    def from_json(cls, saved: dict[str, Any]) -> tuple[MixedLikelihood, tuple[Any, ...]]:
+        """What `to_json` made."""
+        made = [READERS[part["likelihood"]](part) for part in saved["parts"]]
+        columns = [np.array(own, dtype=np.intp) for own in saved["columns"]]
+        parts = [Part(one, own) for (one, _), own in zip(made, columns, strict=True)]
+        return cls(tuple(parts)), tuple(parameters for _, parameters in made)
 
     def describe(self, parameters: tuple[Any, ...]) -> list[dict[str, Any]]:
         """A row for each column, in the order of the table."""
