@@ -154,6 +154,23 @@ def test_laplace_and_bridge_agree_and_find_the_factors():
     assert scores[1] > scores[0] + 10
 
 
+def test_a_bridge_that_has_failed_does_not_decide():
+    rows = factor_answers(100, 6, 1)
+    one = OrdinalLikelihood.of(rows)
+    values = one.check(rows)
+    candidate = fit_ordinal(values, one, PRIOR, 1)
+    assert candidate.score == candidate.laplace
+    far = candidate.mode._replace(loadings=40.0 * candidate.mode.loadings)
+    rng = np.random.default_rng(6)
+    failed = bridged_ordinal_evidence(far, candidate.state, values, one, PRIOR, rng, n_chains=4)
+    assert failed.error > 10
+    assert candidate._replace(bridged=failed).score == candidate.laplace
+    good = bridged_ordinal_evidence(
+        candidate.mode, candidate.state, values, one, PRIOR, rng, n_chains=4
+    )
+    assert candidate._replace(bridged=good).score == good.value
+
+
 def test_few_rows_limit_the_search():
     rows = factor_answers(40, 8, 2, levels=2)
     one = OrdinalLikelihood.of(rows)

@@ -190,12 +190,16 @@ def bridged_ordinal_evidence(
     def log_weights(loadings: Array, cuts: Array) -> Array:
         found = np.full(len(loadings), -np.inf)
         for b in np.flatnonzero(np.all(_in_order(cuts), axis=1)):
-            rows = propagate(values, likelihood, cuts[b], loadings[b]).log_probability
+            # Factors are functions of λ_jᵀη_i: they suit the loadings in any rotation.
+            at = propagate(values, likelihood, cuts[b], loadings[b], mode.propagated)
+            rows = at.log_probability
             own = _log_prior(loadings[b : b + 1], cuts[b], slab, likelihood)[0]
             found[b] = float(np.sum(rows)) + own
         return found - proposal.log_density(loadings, cuts)
 
     above = log_weights(*proposal.draw(n_chains * BRIDGE_DRAWS_OF_A_CHAIN, rng))
+    if not np.any(np.isfinite(above)):
+        return Evidence(-np.inf, np.inf, len(above))
     above = np.maximum(above, above[np.isfinite(above)].min() - 1e3)  # cut-points out of order
     chains, data = begin_ordinal(state, slab, n_chains, rng), OrdinalData.of(values, likelihood)
     below = []

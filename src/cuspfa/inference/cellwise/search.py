@@ -52,8 +52,9 @@ class OrdinalCandidate(NamedTuple):
 
     @property
     def score(self) -> float:
-        """The better of the two estimates."""
-        return self.laplace if self.bridged is None else self.bridged.value
+        """The better of the two estimates; Laplace's where bridge sampling has failed."""
+        failed = self.bridged is None or self.bridged.error > DEFAULT_SEARCH.bridge_error_limit
+        return self.laplace if failed or self.bridged is None else self.bridged.value
 
 
 class OrdinalSearch(NamedTuple):
