@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 from cuspfa import CuspPrior, GaussianSlab, InverseGammaSlab
+from cuspfa.errors import InputError
 from cuspfa.inference.cellwise import kernels
 from cuspfa.inference.cellwise.kernels import (
     OrdinalChains,
@@ -157,3 +158,9 @@ def test_sweeps_from_a_fit_keep_the_correlations():
     np.testing.assert_allclose(
         certain.loadings, state.loadings.mean[:, None] + 0 * certain.loadings
     )
+
+
+def test_sweeps_are_refused_for_the_logit_link():
+    one = OrdinalLikelihood(LEVELS, tuple("abcd"), "logit")
+    with pytest.raises(InputError, match="link must be 'probit' for exact sweeps. Got 'logit'"):
+        OrdinalData.of(np.zeros((3, 4)), one)

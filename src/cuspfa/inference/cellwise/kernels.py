@@ -21,6 +21,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 
 from cuspfa._typing import Array
+from cuspfa._utils.arguments import must_be
 from cuspfa.inference.cellwise.state import CellState
 from cuspfa.inference.kernels import (
     Chains,
@@ -71,6 +72,8 @@ class OrdinalData(NamedTuple):
     @classmethod
     def of(cls, values: Array, likelihood: OrdinalLikelihood) -> OrdinalData:
         """With proposals as long as a cut-point is uncertain, from the counts of its column."""
+        if likelihood.link != "probit":
+            raise must_be("link", "'probit' for exact sweeps", likelihood.link)
         counts = np.maximum(np.sum(~np.isnan(values), axis=-2), 1)
         counts = counts if counts.ndim == 1 else counts.mean(axis=0)
         levels = likelihood.n_levels

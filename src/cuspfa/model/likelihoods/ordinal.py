@@ -12,12 +12,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import numpy as np
-from scipy.special import erfcx, expit, logit, ndtr, ndtri
+from scipy.special import expit, logit, ndtr, ndtri
 
-from cuspfa._typing import Array, BoolArray, Indices
+from cuspfa._typing import Array, Indices
 from cuspfa._utils.arguments import one_of, positive
 from cuspfa.errors import DataError
 from cuspfa.model.likelihoods.base import (
@@ -28,37 +28,20 @@ from cuspfa.model.likelihoods.base import (
     hermite_nodes,
     tilted_by_quadrature,
 )
-
-Link = Literal["probit", "logit"]
-"""Names of F."""
+from cuspfa.model.likelihoods.links import LINKS, LOG_ROOT_2PI, LOGIT, OUTERMOST, PROBIT, Link
 
 MOST_LEVELS = 20
 """More distinct values are not taken for ordered categories."""
-OUTERMOST = 1e6
-"""Stands for an infinite cut-point, so that products with a density of zero are zero."""
 CELLS_AT_ONCE = 8000
 """Of a block of cells, whose arrays stay in the cache of a processor."""
 CUT_HALVINGS = 20
 """Of a step for the cut-points of a column that would lower its value."""
 CUT_ROUNDING = 1e-12
 """A fall by less than this part of a value is rounding error."""
-FAR_OUT = -25.0
-"""Intervals beyond have probabilities near the smallest numbers."""
 LONGEST_CUT_STEP = 2.0
 """In a cut-point or in the logarithm of a difference."""
 SMALLEST_GAP = 1e-6
 """Cut-points of an empty category are no closer than this."""
-ROOT_HALF_PI, LOG_ROOT_2PI = math.sqrt(math.pi / 2), 0.5 * math.log(2 * math.pi)
-
-
-class _IntervalTerms(NamedTuple):
-    """Log probability of the interval (l, u), and derivatives: a = ∂/∂u, b = −∂/∂l."""
-
-    log_probability: Array
-    a: Array
-    b: Array
-    slope: Array
-    """∂ℓ/∂f = b − a."""
 
 
 @dataclass(frozen=True)
@@ -148,10 +131,10 @@ class OrdinalLikelihood:
             cells = np.zeros((3, len(at)))
             for node, weight in zip(*hermite_nodes(QUADRATURE_NODES), strict=True):
                 low, high = lower - node * sd, upper - node * sd
-                terms = TERMS[self.link](low, high)
+                terms = LINKS[self.link].terms(low, high)
                 cells[0] += weight * terms.log_probability
                 cells[1] += weight * terms.slope
-                cells[2] += weight * CURVATURE[self.link](low, high, terms)
+                cells[2] += weight * LINKS[self.link].curvature(low, high, terms)
             for whole, cell in zip(found, cells, strict=True):
                 whole.flat[at] = cell
         return found
@@ -164,13 +147,13 @@ class OrdinalLikelihood:
         if self.link == "logit":
 
             def log_density(linear: Array) -> Array:
-                return TERMS[self.link](lower - linear, upper - linear).log_probability
+                return LINKS[self.link].terms(lower - linear, upper - linear).log_probability
 
             return tilted_by_quadrature(log_density, mean, variance)
         sd = np.sqrt(1.0 + variance)
         lower, upper = (lower - mean) / sd, (upper - mean) / sd
-        terms = _probit_terms(lower, upper)
-        curvature = _probit_curvature(lower, upper, terms) / (1.0 + variance)
+        terms = PROBIT.terms(lower, upper)
+        curvature = PROBIT.curvature(lower, upper, terms) / (1.0 + variance)
         return TiltedMoments(terms.log_probability, terms.slope / sd, curvature)
 
     def tilted_cut_slopes(
@@ -180,13 +163,13 @@ class OrdinalLikelihood:
         lower, upper = self.limits(values, cuts)
         if self.link == "probit":
             sd = np.sqrt(1.0 + variance)
-            terms = _probit_terms((lower - mean) / sd, (upper - mean) / sd)
+            terms = PROBIT.terms((lower - mean) / sd, (upper - mean) / sd)
             return terms.a / sd, -terms.b / sd
         nodes, weights = hermite_nodes(TILTED_NODES)
         above, below, total = np.zeros((3, *mean.shape))
         for node, weight in zip(nodes, weights, strict=True):
             f = mean + node * np.sqrt(variance)
-            terms = _logit_terms(lower - f, upper - f)
+            terms = LOGIT.terms(lower - f, upper - f)
             part = weight * np.exp(terms.log_probability)
             total += part
             above += part * terms.a
@@ -233,7 +216,7 @@ class OrdinalLikelihood:
     def log_density(self, values: Array, linear: Array, parameters: Array) -> Array:
         """The log of P(x_ij | f_ij); 0 where missing."""
         lower, upper = self.limits(values, parameters)
-        return TERMS[self.link](lower - linear, upper - linear).log_probability
+        return LINKS[self.link].terms(lower - linear, upper - linear).log_probability
 
     def sample(self, linear: Array, parameters: Array, rng: np.random.Generator) -> Array:
         """Categories, as a user has them."""
@@ -327,10 +310,10 @@ class OrdinalLikelihood:
             cells = np.zeros((6, len(at)))
             for node, weight in zip(*hermite_nodes(QUADRATURE_NODES), strict=True):
                 low, high = lower - node * spread, upper - node * spread
-                terms = TERMS[self.link](low, high)
+                terms = LINKS[self.link].terms(low, high)
                 parts = (terms.log_probability, terms.a, -terms.b)
                 for cell, part in zip(
-                    cells, (*parts, *SECOND[self.link](low, high, terms)), strict=True
+                    cells, (*parts, *LINKS[self.link].second(low, high, terms)), strict=True
                 ):
                     cell += weight * part
             for total, cell in zip(sums, cells, strict=True):
@@ -392,78 +375,6 @@ def _stepped(cuts: Array, step: Array) -> Array:
     gaps = np.maximum(gaps * np.exp(step[:, 1:]), SMALLEST_GAP)
     moved = np.concatenate([safe[:, :1] + step[:, :1], gaps], axis=1)
     return np.where(finite, np.cumsum(moved, axis=1), np.inf)
-
-
-def _probit_terms(lower: Array, upper: Array) -> _IntervalTerms:
-    """P = Φ(u) − Φ(l), φ(u)/P and φ(l)/P.
-
-    The interval is reflected so that u is the end nearer to zero: then no subtraction loses
-    digits. Where Φ would underflow, P = φ(u){R(−u) − e^{(u²−l²)/2} R(−l)} with Mills' ratio R.
-    """
-    reflected: BoolArray = lower + upper > 0.0
-    low = np.where(reflected, -upper, lower)
-    high = np.where(reflected, -lower, upper)
-    below = 0.0 if np.all(low <= -OUTERMOST / 2) else ndtr(low)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        total = ndtr(high) - below
-        log_probability = np.log(total)
-        at_high = np.exp(-0.5 * high * high - LOG_ROOT_2PI) / total
-        at_low = np.exp(-0.5 * low * low - LOG_ROOT_2PI) / total
-    far: BoolArray = high < FAR_OUT
-    if np.any(far):
-        u, v = high[far], low[far]
-        ratio = np.exp(0.5 * (u - v) * (u + v))
-        scaled = ROOT_HALF_PI * (erfcx(-u / math.sqrt(2)) - ratio * erfcx(-v / math.sqrt(2)))
-        log_probability[far] = np.log(scaled) - 0.5 * u**2 - LOG_ROOT_2PI
-        at_high[far], at_low[far] = 1.0 / scaled, ratio / scaled
-    a, b = np.where(reflected, at_low, at_high), np.where(reflected, at_high, at_low)
-    return _IntervalTerms(log_probability, a, b, b - a)
-
-
-def _probit_curvature(lower: Array, upper: Array, at: _IntervalTerms) -> Array:
-    """∂²ℓ/∂f² = lb − ua − (b − a)²."""
-    return np.clip(lower * at.b - upper * at.a - at.slope**2, -1.0, 0.0)
-
-
-def _probit_second(lower: Array, upper: Array, at: _IntervalTerms) -> tuple[Array, Array, Array]:
-    """∂²ℓ by uu, ll and ul."""
-    return -at.a * (upper + at.a), at.b * (lower - at.b), at.a * at.b
-
-
-def _logit_terms(lower: Array, upper: Array) -> _IntervalTerms:
-    """P = σ(u) − σ(l) = σ(u) σ(−l) {1 − e^{l−u}}."""
-    (above, log_below), (below, log_above) = _logistic(-upper), _logistic(lower)
-    between = np.exp(lower - upper)
-    ratio = between / (1.0 - between)
-    log_probability = log_below + log_above + np.log1p(-between)
-    return _IntervalTerms(log_probability, above + ratio, below + ratio, below - above)
-
-
-def _logistic(x: Array) -> tuple[Array, Array]:
-    """σ(x) and log σ(−x)."""
-    small = np.exp(-np.abs(x))
-    share = np.where(x > 0.0, 1.0, small) / (1.0 + small)
-    return share, -np.maximum(x, 0.0) - np.log1p(small)
-
-
-def _logit_curvature(lower: Array, upper: Array, at: _IntervalTerms) -> Array:
-    """∂²ℓ/∂f² = −σ(u)σ(−u) − σ(l)σ(−l)."""
-    above, below = _logistic(-upper)[0], _logistic(lower)[0]
-    return np.asarray(-above * (1.0 - above) - below * (1.0 - below))
-
-
-def _logit_second(lower: Array, upper: Array, at: _IntervalTerms) -> tuple[Array, Array, Array]:
-    """∂²ℓ by uu, ll and ul."""
-    above, below = _logistic(-upper)[0], _logistic(lower)[0]
-    between = np.exp(lower - upper)
-    ul = between / (1.0 - between) ** 2
-    return -above * (1.0 - above) - ul, -below * (1.0 - below) - ul, ul
-
-
-TERMS = {"probit": _probit_terms, "logit": _logit_terms}
-CURVATURE = {"probit": _probit_curvature, "logit": _logit_curvature}
-SECOND = {"probit": _probit_second, "logit": _logit_second}
-"""By the name of the link: log probability with first derivatives, and second derivatives."""
 
 
 def _levels(column: Array, name: str) -> tuple[int, ...]:
