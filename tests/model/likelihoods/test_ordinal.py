@@ -262,6 +262,21 @@ def test_tilted_moments_are_derivatives_of_the_normalizer(link):
     np.testing.assert_allclose(here.curvature, (high.slope - low.slope) / (2 * step), rtol=1e-4)
 
 
+@pytest.mark.parametrize("link", LINKS)
+def test_slopes_of_the_normalizer_by_the_cut_points(link):
+    values, spread = np.array([[1.0, 1.0]]), np.array([[0.6, 1.5]])
+    mean, step, one = np.array([[0.9, -1.1]]), 1e-4, family(link)
+    above, below = one.tilted_cut_slopes(values, mean, spread, CUTS)
+    for j, c, got in ((0, 1, above[0, 0]), (0, 0, below[0, 0]), (1, 0, below[0, 1])):
+        around = []
+        for sign in (-step, step):
+            cuts = CUTS.copy()
+            cuts[j, c] += sign
+            around.append(one.tilted(values, mean, spread, cuts).log_normalizer[0, j])
+        assert got == pytest.approx((around[1] - around[0]) / (2 * step), rel=1e-5)
+    assert above[0, 1] == pytest.approx(0.0, abs=1e-12)  # no cut-point above the last level
+
+
 def test_the_prior_of_the_cut_points_is_a_density():
     one = OrdinalLikelihood(((0, 1, 2), (0, 1)), ("x", "y"), cut_sd=1.3)
 
