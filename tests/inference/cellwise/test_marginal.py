@@ -1,7 +1,7 @@
-"""Probabilities of rows against integrals, closed forms and the published fits of LSAT 6 and 7.
+"""Probabilities of rows against integrals, closed forms and maximum likelihood fits of LSAT 6, 7.
 
-Maximum likelihood estimates of LSAT 6 and 7 with one factor, by 101-node quadrature in an
-independent program; they agree with those of the R packages ltm and mirt.
+The estimates are those of maximum likelihood with one factor, found by 101-node quadrature without
+code of the package. One of their log-likelihoods is computed again here, by adaptive integration.
 """
 
 import numpy as np

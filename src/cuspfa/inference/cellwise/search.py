@@ -29,7 +29,7 @@ LEAST_SQUARED_NORM = 0.05
 """Of a column of loadings; a factor below has no signal, and its K is not scored."""
 MOST_LEARNED_SHARE = 0.5
 """Numbers that are learned, for each value of a column. With more of them the posterior is not
-nearly normal up to rotations, and neither score is right: 7 nats too high with 60 rows of 15 binary
+nearly normal up to rotations, and the two scores disagree: by 8 nats with 60 rows of 15 binary
 columns and 3 factors."""
 BRIDGE_WITHIN = 10.0
 """Candidates so close to the best score, in nats, are scored by bridge sampling if asked for."""
