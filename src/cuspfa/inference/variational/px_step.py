@@ -9,15 +9,32 @@ or convex in the squared norm, so that more unequal squared norms can only raise
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from cuspfa._typing import Array
 from cuspfa.data.protocols import DataSource
 from cuspfa.inference.variational.steps import VariationalState
 from cuspfa.model.prior import CuspPrior
+from cuspfa.model.slabs import Slab
 
 ACTIVE_TOLERANCE = 1e-6
 """The closed form assumes that every explicit factor is active: the largest probability that one is
 not."""
+
+
+class ScaleRotation(NamedTuple):
+    """R of η → Rη, λ_j → R^{-T}λ_j."""
+
+    r: Array
+    """(K, K)"""
+    r_inverse: Array
+    """(K, K)"""
+    log_det: float
+    """log|det R|."""
+    total: Array
+    """(K,) x, the diagonal of E[ηᵀη] after it."""
 
 
 def px_step(state: VariationalState, source: DataSource, prior: CuspPrior) -> VariationalState:
@@ -25,23 +42,30 @@ def px_step(state: VariationalState, source: DataSource, prior: CuspPrior) -> Va
     uncertain = prior.spike is not None and np.any(state.active < 1 - ACTIVE_TOLERANCE)
     if state.n_factors == 0 or uncertain:
         return state
-    n, p = state.scores.n, source.p
-    lower = np.linalg.cholesky(state.scores.total)
-    second = state.loadings.weighted_gram(np.ones(p))
+    second = state.loadings.weighted_gram(np.ones(source.p))
+    best = best_scale_rotation(state.scores.total, second, state.slab, state.scores.n, source.p)
+    if best is None:
+        return state
+    return state._replace(
+        loadings=state.loadings.rotated(best.r_inverse, best.log_det),
+        scores=state.scores.rotated(best.r, best.log_det).with_total(best.total),
+    )
+
+
+def best_scale_rotation(
+    total: Array, second: Array, slab: Slab, n: float, p: int
+) -> ScaleRotation | None:
+    """The best R for E[ηᵀη] = `total` and E[ΛᵀΛ] = `second`; None at the optimum."""
+    lower = np.linalg.cholesky(total)
     eigenvalues, u = np.linalg.eigh(lower.T @ second @ lower)
     order = slice(None, None, -1)  # strongest factor first
     eigenvalues, u = np.maximum(eigenvalues[order], np.finfo(float).tiny), u[:, order]
-    x = state.slab.px_scale(eigenvalues, n, p)
+    x = slab.px_scale(eigenvalues, n, p)
     root = np.sqrt(x)
     log_det = float(np.sum(np.log(root)) - np.sum(np.log(np.diag(lower))))
-    after = np.sum(state.slab.log_density(eigenvalues / x, p)) - 0.5 * np.sum(x)
-    before = np.sum(state.slab.log_density(np.diag(second), p))
-    before -= 0.5 * np.trace(state.scores.total)
+    after = np.sum(slab.log_density(eigenvalues / x, p)) - 0.5 * np.sum(x)
+    before = np.sum(slab.log_density(np.diag(second), p)) - 0.5 * np.trace(total)
     if not after + (n - p) * log_det > before:
-        return state  # at the optimum, or at a limit of the slab: only rounding would change it
+        return None  # at the optimum, or at a limit of the slab: only rounding would change it
     r = root[:, None] * (u.T @ np.linalg.inv(lower))
-    r_inverse = (lower @ u) / root
-    return state._replace(
-        loadings=state.loadings.rotated(r_inverse, log_det),
-        scores=state.scores.rotated(r, log_det).with_total(x),
-    )
+    return ScaleRotation(r, (lower @ u) / root, log_det, x)

@@ -189,7 +189,7 @@ def _loading_notes(tables: ApaTables) -> Iterator[str]:
         ends = [f"{value:g} = {label}" for value, label in tables.scale]
         yield f"Answers: {', '.join(ends)}."
     if tables.model_error:
-        yield f"The population may differ from the factor model by an RMSEA of {tables.model_error:g}."
+        yield f"The factor model may be off by an RMSEA of {tables.model_error:g}."
     if tables.has_missing:
         yield "Missing values were taken as missing at random and not filled in."
     yield from _approximate(tables, needed=tables.intervals)

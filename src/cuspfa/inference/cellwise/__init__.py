@@ -1,0 +1,1 @@
+"""Inference where each cell has a weight of its own: ordinal, binary and mixed columns."""

@@ -1,0 +1,193 @@
+"""The steps that improve q where each cell has a weight of its own.
+
+Each is a pure function of state and model. Scores and loadings take a step along the natural
+gradient: with w_ij = −e2_ij,
+
+    V_i⁻¹ = I + Σ_j w_ij E[λ_jλ_jᵀ],      m_i += V_i {Σ_j (e1_ij μ_j − w_ij V_λj m_i) − m_i},
+    V_λj⁻¹ = T + Σ_i w_ij E[η_iη_iᵀ],     μ_j += V_λj {Σ_i (e1_ij m_i − w_ij V_i μ_j) − Tμ_j}.
+
+A row or column whose part of the objective would fall takes half of the step, and so on. For
+continuous columns a whole step is the exact maximum.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cuspfa._typing import Array, BoolArray, Indices
+from cuspfa.inference.cellwise.state import (
+    CellModel,
+    CellState,
+    RowScores,
+    evaluated,
+    flat,
+    linear_moments,
+    outer,
+)
+from cuspfa.inference.variational.px_step import best_scale_rotation
+from cuspfa.missing.updates import RowwiseLoadings
+from cuspfa.model.likelihoods.base import CellExpectations
+
+STEP_HALVINGS = 12
+"""Of a step that would lower the objective; then the row or column stays as it is."""
+LEAST_SHIFT = 1e-2
+"""Twice the nats that a step of the locations must be worth."""
+STEP_ROUNDING = 1e-11
+"""A fall by less than this part of a row's or column's terms is rounding error."""
+
+
+def step_row_scores(state: CellState, model: CellModel) -> CellState:
+    """The scores of each row."""
+    loadings, old, cells = state.loadings, state.scores, state.cells
+    k, w = state.n_factors, cells.weights
+    second = outer(loadings.mean) + loadings.covariance
+    precision = (w @ flat(second)).reshape(len(w), k, k) + np.eye(k)
+    gradient = cells.slope @ loadings.mean - old.mean
+    if np.any(loadings.covariance):
+        pull = (w @ flat(loadings.covariance)).reshape(len(w), k, k)
+        gradient -= (pull @ old.mean[:, :, None])[:, :, 0]
+
+    def part_of_way(rows: Indices, part: float) -> RowScores:
+        target = precision[rows]
+        if part < 1.0:
+            before = np.linalg.inv(old.covariance[rows])
+            target = (1.0 - part) * before + part * target
+        covariance = _inverse(target)
+        mean = old.mean[rows] + part * (covariance @ gradient[rows][:, :, None])[:, :, 0]
+        return RowScores(mean, covariance, -np.linalg.slogdet(target)[1])
+
+    before = cells.value.sum(axis=1) - old.divergence
+    slack = STEP_ROUNDING * (np.abs(cells.value).sum(axis=1) + old.divergence)
+    found, values = _copies(old), _copies(cells)
+    rows, part = np.arange(len(old.mean)), 1.0
+    for _ in range(STEP_HALVINGS):
+        trial = part_of_way(rows, part)
+        mean, variance = linear_moments(loadings, trial)
+        there = model.expectations(mean, variance, state.parameters, rows)
+        after = there.value.sum(axis=1) - trial.divergence
+        good: BoolArray = after >= before[rows] - slack[rows]
+        for whole, piece in zip((*found, *values), (*trial, *there), strict=True):
+            whole[rows[good]] = piece[good]
+        rows, part = rows[~good], part / 2
+        if not len(rows):
+            break
+    return state._replace(scores=RowScores(*found), cells=CellExpectations(*values))
+
+
+def step_column_loadings(state: CellState, model: CellModel) -> CellState:
+    """The loadings of each column, with the slab at the precisions it has now."""
+    old, scores, cells = state.loadings, state.scores, state.cells
+    (p, k), w = old.mean.shape, cells.weights
+    t = state.slab.precision(old.column_squared_norm, p)
+    second = (w.T @ flat(outer(scores.mean) + scores.covariance)).reshape(p, k, k)
+    precision = second + np.diag(t)
+    spread = (w.T @ flat(scores.covariance)).reshape(p, k, k)
+    gradient = cells.slope.T @ scores.mean - (spread @ old.mean[:, :, None])[:, :, 0]
+    gradient -= t * old.mean
+    certain = not np.any(old.covariance)
+
+    def part_of_way(columns: Indices, part: float) -> tuple[Array, Array, Array]:
+        """Means, covariances and their log-determinants."""
+        target = precision[columns]
+        if part < 1.0 and not certain:
+            target = (1.0 - part) * np.linalg.inv(old.covariance[columns]) + part * target
+        covariance = _inverse(target)
+        mean = old.mean[columns] + part * (covariance @ gradient[columns][:, :, None])[:, :, 0]
+        if model.point_loadings:
+            return mean, np.zeros_like(covariance), np.zeros(len(mean))
+        return mean, covariance, -np.linalg.slogdet(target)[1]
+
+    def prior_part(mean: Array, covariance: Array, log_det: Array) -> Array:
+        own = mean**2 + np.diagonal(covariance, axis1=1, axis2=2)
+        return np.asarray(0.5 * (log_det - own @ t))
+
+    # Loadings without uncertainty have no density: a start, which any distribution improves.
+    starts = certain and not model.point_loadings
+    with np.errstate(divide="ignore"):
+        log_dets = np.zeros(p) if certain else np.linalg.slogdet(old.covariance)[1]
+    before = cells.value.sum(axis=0) + prior_part(old.mean, old.covariance, log_dets)
+    before = np.full(p, -np.inf) if starts else before
+    slack = STEP_ROUNDING * np.abs(cells.value).sum(axis=0)
+    found, values = (old.mean.copy(), old.covariance.copy(), log_dets.copy()), _copies(cells)
+    columns, part = np.arange(p), 1.0
+    for _ in range(STEP_HALVINGS):
+        trial = part_of_way(columns, part)
+        for whole, piece in zip(found, trial, strict=True):
+            whole[columns] = piece
+        loadings = RowwiseLoadings(found[0], found[1], np.zeros((p, k)), 0.0)
+        mean, variance = linear_moments(loadings, scores)
+        there = model.expectations(mean, variance, state.parameters)
+        after = there.value.sum(axis=0)[columns] + prior_part(*trial)
+        good: BoolArray = after >= before[columns] - slack[columns]
+        for whole, piece in zip(values, there, strict=True):
+            whole[:, columns[good]] = piece[:, columns[good]]
+        columns, part = columns[~good], part / 2
+        if not len(columns):
+            break
+    for whole, piece in zip(found, (old.mean, old.covariance, log_dets), strict=True):
+        whole[columns] = piece[columns]
+    loadings = RowwiseLoadings(found[0], found[1], np.zeros((p, k)), float(found[2].sum()))
+    return state._replace(loadings=loadings, cells=CellExpectations(*values))
+
+
+def step_parameters(state: CellState, model: CellModel) -> CellState:
+    """The parameters of the likelihood: cut-points, locations, noise."""
+    mean, variance = linear_moments(state.loadings, state.scores)
+    parameters = model.likelihood.update(model.values, mean, variance, state.parameters)
+    return state._replace(
+        parameters=parameters, cells=model.expectations(mean, variance, parameters)
+    )
+
+
+def step_px(state: CellState, model: CellModel) -> CellState:
+    """Rescale and rotate the factors to the best objective; no cell changes."""
+    if not state.n_factors:
+        return state
+    p, n = len(state.loadings.mean), float(len(model.values))
+    second = state.loadings.weighted_gram(np.ones(p))
+    # Without the entropy of the loadings the Jacobian of the scores stands alone.
+    counted = n + p if model.point_loadings else n
+    best = best_scale_rotation(state.scores.total, second, state.slab, counted, p)
+    if best is None:
+        return state
+    loadings = state.loadings.rotated(best.r_inverse, best.log_det)
+    if model.point_loadings:
+        loadings = loadings._replace(log_det=0.0)
+    return state._replace(loadings=loadings, scores=state.scores.rotated(best.r, best.log_det))
+
+
+def step_shift(state: CellState, model: CellModel) -> CellState:
+    """Scores less their mean over the rows, which goes to the locations of the columns.
+
+    For loadings without uncertainty no cell changes. Otherwise the step is kept if the objective
+    does not fall.
+    """
+    shift = state.scores.mean.mean(axis=0)
+    if len(model.values) * float(shift @ shift) < LEAST_SHIFT:
+        return state
+    scores = state.scores._replace(mean=state.scores.mean - shift)
+    amount = -state.loadings.mean @ shift
+    parameters = model.likelihood.shifted(state.parameters, amount)
+    moved = evaluated(state._replace(scores=scores, parameters=parameters), model)
+
+    def total(at: CellState) -> float:
+        own = float(np.sum(at.cells.value) - np.sum(at.scores.divergence))
+        return own + model.likelihood.log_prior(at.parameters)
+
+    return moved if total(moved) >= total(state) else state
+
+
+def step_hyperparameters(state: CellState, model: CellModel) -> CellState:
+    """Update of the slab's hyperparameters, which all columns share."""
+    squared_norm = state.loadings.column_squared_norm
+    p = len(state.loadings.mean)
+    return state._replace(slab=state.slab.update_hyperparameters(squared_norm, p))
+
+
+def _inverse(matrices: Array) -> Array:
+    found = np.linalg.inv(matrices)
+    return np.asarray((found + found.swapaxes(-1, -2)) / 2, dtype=float)
+
+
+def _copies(arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+    return tuple(array.copy() for array in arrays)

@@ -1,0 +1,405 @@
+"""Ordered categories by cut-points: P(x_ij ≤ c | f_ij) = F(κ_jc − f_ij).
+
+F is the normal distribution (probit) or the logistic one (logit). Two levels make a binary column.
+The cut-points contain the location of a column, so that f_ij = λ_jᵀη_i has no intercept, and its
+scale is that of F.
+
+A priori the C − 1 cut-points of a column are normal numbers N(0, `cut_sd`²), in order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, logit, ndtr, ndtri
+
+from cuspfa._typing import Array, Indices
+from cuspfa._utils.arguments import one_of, positive
+from cuspfa.errors import DataError
+from cuspfa.model.likelihoods.base import (
+    QUADRATURE_NODES,
+    TILTED_NODES,
+    CellExpectations,
+    TiltedMoments,
+    hermite_nodes,
+    tilted_by_quadrature,
+)
+from cuspfa.model.likelihoods.links import LINKS, LOG_ROOT_2PI, LOGIT, OUTERMOST, PROBIT, Link
+
+MOST_LEVELS = 20
+"""More distinct values are not taken for ordered categories."""
+CELLS_AT_ONCE = 8000
+"""Of a block of cells, whose arrays stay in the cache of a processor."""
+CUT_HALVINGS = 20
+"""Of a step for the cut-points of a column that would lower its value."""
+CUT_ROUNDING = 1e-12
+"""A fall by less than this part of a value is rounding error."""
+LONGEST_CUT_STEP = 2.0
+"""In a cut-point or in the logarithm of a difference."""
+SMALLEST_GAP = 1e-6
+"""Cut-points of an empty category are no closer than this."""
+
+
+@dataclass(frozen=True)
+class OrdinalLikelihood:
+    """q ordinal columns with the same link; made by `of` from the rows of a fit."""
+
+    levels: tuple[tuple[int, ...], ...]
+    """The values of each column that the fit had, in order."""
+    names: tuple[str, ...]
+    """Names of the columns in messages."""
+    link: Link = "probit"
+    cut_sd: float = 5.0
+
+    def __post_init__(self) -> None:
+        one_of("link", self.link, ("probit", "logit"))
+        positive("cut_sd", self.cut_sd)
+
+    @classmethod
+    def of(
+        cls,
+        rows: Any,
+        names: tuple[str, ...] | None = None,
+        link: Link = "probit",
+        cut_sd: float = 5.0,
+    ) -> OrdinalLikelihood:
+        """The likelihood of these rows: the levels of a column are the values it has."""
+        table = np.asarray(rows, dtype=float)
+        names = tuple(f"column {j}" for j in range(table.shape[1])) if names is None else names
+        levels = tuple(_levels(column, name) for column, name in zip(table.T, names, strict=True))
+        return cls(levels, names, link, cut_sd)
+
+    @property
+    def n_levels(self) -> Indices:
+        """(q,) number of levels of each column."""
+        return np.array([len(own) for own in self.levels], dtype=np.intp)
+
+    def check(self, rows: Any) -> Array:
+        """Positions of the values among the levels; NaN where missing."""
+        table = np.asarray(rows, dtype=float)
+        values = np.full(table.shape, np.nan)
+        for j, (column, own) in enumerate(zip(table.T, self.levels, strict=True)):
+            observed = ~np.isnan(column)
+            place = np.searchsorted(own, column[observed])
+            known = np.asarray(own)[np.minimum(place, len(own) - 1)] == column[observed]
+            if not np.all(known):
+                strange = column[observed][~known][0]
+                raise DataError(
+                    f"Values of {self.names[j]} must be categories that the fit has seen, "
+                    f"{_listed(own)}. Got {strange:g} instead."
+                )
+            values[observed, j] = place
+        return values
+
+    def initial(self, values: Array) -> Array:
+        """Cut-points (q, C − 1) of the observed shares, +∞ where a column has fewer levels."""
+        cuts = np.full((len(self.levels), int(self.n_levels.max()) - 1), np.inf)
+        for j, own in enumerate(self.levels):
+            column = values[:, j]
+            counts = np.bincount(column[~np.isnan(column)].astype(int), minlength=len(own)) + 0.5
+            below = np.cumsum(counts)[:-1] / counts.sum()
+            cuts[j, : len(own) - 1] = ndtri(below) if self.link == "probit" else logit(below)
+        return cuts
+
+    def limits(self, values: Array, cuts: Array) -> tuple[Array, Array]:
+        """κ below and above each cell, of the shape of `values`; both far out where missing.
+
+        Cut-points may be (…, q, C − 1), one set for each chain.
+        """
+        padded = _padded(cuts)
+        missing = np.isnan(values)
+        codes = np.where(missing, 0.0, values).astype(np.intp)
+        if cuts.ndim == 2:
+            columns = np.arange(cuts.shape[0])
+            lower, upper = padded[columns, codes], padded[columns, codes + 1]
+        else:
+            turned = padded.swapaxes(-1, -2)
+            lower = np.take_along_axis(turned, codes, axis=-2)
+            upper = np.take_along_axis(turned, codes + 1, axis=-2)
+        return np.where(missing, -OUTERMOST, lower), np.where(missing, OUTERMOST, upper)
+
+    def expectations(
+        self, values: Array, mean: Array, variance: Array, parameters: Array
+    ) -> CellExpectations:
+        """By quadrature."""
+        found = CellExpectations(*np.zeros((3, *mean.shape)))
+        for at, lower, upper, sd in self._blocks(values, mean, np.sqrt(variance), parameters):
+            cells = np.zeros((3, len(at)))
+            for node, weight in zip(*hermite_nodes(QUADRATURE_NODES), strict=True):
+                low, high = lower - node * sd, upper - node * sd
+                terms = LINKS[self.link].terms(low, high)
+                cells[0] += weight * terms.log_probability
+                cells[1] += weight * terms.slope
+                cells[2] += weight * LINKS[self.link].curvature(low, high, terms)
+            for whole, cell in zip(found, cells, strict=True):
+                whole.flat[at] = cell
+        return found
+
+    def tilted(
+        self, values: Array, mean: Array, variance: Array, parameters: Array
+    ) -> TiltedMoments:
+        """In closed form with the probit link, else by quadrature."""
+        lower, upper = self.limits(values, parameters)
+        if self.link == "logit":
+
+            def log_density(linear: Array) -> Array:
+                return LINKS[self.link].terms(lower - linear, upper - linear).log_probability
+
+            return tilted_by_quadrature(log_density, mean, variance)
+        sd = np.sqrt(1.0 + variance)
+        lower, upper = (lower - mean) / sd, (upper - mean) / sd
+        terms = PROBIT.terms(lower, upper)
+        curvature = PROBIT.curvature(lower, upper, terms) / (1.0 + variance)
+        return TiltedMoments(terms.log_probability, terms.slope / sd, curvature)
+
+    def tilted_cut_slopes(
+        self, values: Array, mean: Array, variance: Array, cuts: Array
+    ) -> tuple[Array, Array]:
+        """Derivatives of the normalizer of `tilted` by the cut-points above and below, (n, q)."""
+        lower, upper = self.limits(values, cuts)
+        if self.link == "probit":
+            sd = np.sqrt(1.0 + variance)
+            terms = PROBIT.terms((lower - mean) / sd, (upper - mean) / sd)
+            return terms.a / sd, -terms.b / sd
+        nodes, weights = hermite_nodes(TILTED_NODES)
+        above, below, total = np.zeros((3, *mean.shape))
+        for node, weight in zip(nodes, weights, strict=True):
+            f = mean + node * np.sqrt(variance)
+            terms = LOGIT.terms(lower - f, upper - f)
+            part = weight * np.exp(terms.log_probability)
+            total += part
+            above += part * terms.a
+            below -= part * terms.b
+        return above / total, below / total
+
+    def update(self, values: Array, mean: Array, variance: Array, parameters: Array) -> Array:
+        """A Newton step for the cut-points by κ_j1 and the logarithms of their differences.
+
+        In these the Hessian is that of the cut-points, which is negative, without the part that
+        vanishes at the maximum. A column whose value would fall takes half of the step, and so on.
+        """
+        value, gradient, hessian = self._cut_derivatives(
+            values, mean, np.sqrt(variance), parameters
+        )
+        step = _newton_steps(parameters, gradient, hessian)
+        cuts = _stepped(parameters, step)
+        for _ in range(CUT_HALVINGS):
+            there = self.expectations(values, mean, variance, cuts).value.sum(axis=0)
+            worse = ~(there + self.log_cut_density(cuts) >= value - CUT_ROUNDING * np.abs(value))
+            if not np.any(worse):
+                return cuts
+            step[worse] /= 2
+            cuts[worse] = _stepped(parameters, step)[worse]
+        cuts[worse] = parameters[worse]
+        return cuts
+
+    def shifted(self, parameters: Array, amount: Array) -> Array:
+        """Cut-points κ_j + amount_j."""
+        return np.asarray(parameters + amount[..., None])
+
+    def log_prior(self, parameters: Array) -> float:
+        """Log density of the order statistics of C − 1 normal numbers, summed over columns."""
+        return float(self.log_cut_density(parameters).sum())
+
+    def log_cut_density(self, cuts: Array) -> Array:
+        """The same for each column, (…, q)."""
+        finite = np.isfinite(cuts)
+        scaled = np.where(finite, cuts, 0.0) / self.cut_sd
+        constant = math.log(self.cut_sd) + LOG_ROOT_2PI
+        orders = np.array([math.lgamma(count) for count in self.n_levels])
+        return np.asarray(orders - np.sum(0.5 * scaled**2 + constant * finite, axis=-1))
+
+    def log_density(self, values: Array, linear: Array, parameters: Array) -> Array:
+        """The log of P(x_ij | f_ij); 0 where missing."""
+        lower, upper = self.limits(values, parameters)
+        return LINKS[self.link].terms(lower - linear, upper - linear).log_probability
+
+    def sample(self, linear: Array, parameters: Array, rng: np.random.Generator) -> Array:
+        """Categories, as a user has them."""
+        uniform = rng.random(linear.shape)
+        response = linear + (ndtri(uniform) if self.link == "probit" else logit(uniform))
+        codes = np.sum(response[..., None] > parameters, axis=-1)
+        return self._as_given(codes)
+
+    def mean(self, mean: Array, variance: Array, parameters: Array) -> Array:
+        """Expected categories, as numbers."""
+        chances = self.probabilities(mean, variance, parameters)
+        numbers = np.zeros((len(parameters), parameters.shape[-1] + 1))
+        for j, own in enumerate(self.levels):
+            numbers[j, : len(own)] = own
+        return np.asarray(np.sum(chances * numbers, axis=-1))
+
+    def probabilities(self, mean: Array, variance: Array, parameters: Array) -> Array:
+        """P(x_ij = c) for f_ij ~ N(mean, variance), (n, q, C)."""
+        padded = _padded(parameters)
+        if self.link == "probit":
+            below = ndtr((padded - mean[..., None]) / np.sqrt(1.0 + variance)[..., None])
+        else:
+            below = np.zeros((*mean.shape, padded.shape[-1]))
+            for node, weight in zip(*hermite_nodes(QUADRATURE_NODES), strict=True):
+                below += weight * expit(padded - (mean + node * np.sqrt(variance))[..., None])
+        return np.asarray(np.maximum(np.diff(below, axis=-1), 0.0))
+
+    def to_json(self, parameters: Array) -> dict[str, Any]:
+        """Fields and cut-points as lists."""
+        return {
+            "likelihood": "ordinal",
+            "link": self.link,
+            "cut_sd": self.cut_sd,
+            "names": list(self.names),
+            "levels": [list(own) for own in self.levels],
+            "cuts": [own.tolist() for own in self.cuts_by_column(parameters)],
+        }
+
+    @classmethod
+    def from_json(cls, saved: dict[str, Any]) -> tuple[OrdinalLikelihood, Array]:
+        """What `to_json` made."""
+        levels = tuple(tuple(own) for own in saved["levels"])
+        made = cls(levels, tuple(saved["names"]), saved["link"], saved["cut_sd"])
+        cuts = np.full((len(levels), int(made.n_levels.max()) - 1), np.inf)
+        for row, own in zip(cuts, saved["cuts"], strict=True):
+            row[: len(own)] = own
+        return made, cuts
+
+    def describe(self, parameters: Array) -> list[dict[str, Any]]:
+        """Name, levels and cut-points of each column."""
+        cuts = self.cuts_by_column(parameters)
+        return [
+            {"column": name, "levels": list(own), "cuts": [round(float(c), 4) for c in some]}
+            for name, own, some in zip(self.names, self.levels, cuts, strict=True)
+        ]
+
+    def cuts_by_column(self, cuts: Array) -> list[Array]:
+        """Cut-points of each column, without those that only fill up the array."""
+        counts = self.n_levels
+        return [row[: count - 1] for row, count in zip(cuts, counts, strict=True)]
+
+    def _as_given(self, codes: Indices) -> Array:
+        values = np.empty(codes.shape)
+        for j, own in enumerate(self.levels):
+            values[..., j] = np.asarray(own, dtype=float)[codes[..., j]]
+        return values
+
+    def _blocks(
+        self, values: Array, mean: Array, sd: Array, cuts: Array
+    ) -> Iterator[tuple[Indices, Array, Array, Array]]:
+        """Places of observed cells by blocks, with κ − E[f] below and above and the sd of f."""
+        lower, upper = self.limits(values, cuts)
+        places = np.flatnonzero(~np.isnan(values))
+        for first in range(0, len(places), CELLS_AT_ONCE):
+            at = places[first : first + CELLS_AT_ONCE]
+            center = mean.flat[at]
+            yield at, lower.flat[at] - center, upper.flat[at] - center, sd.flat[at]
+
+    def _cut_derivatives(
+        self, values: Array, mean: Array, sd: Array, cuts: Array
+    ) -> tuple[Array, Array, Array]:
+        """Σ_i e0 + log prior of each column, (q,), and its derivatives by the cut-points.
+
+        The gradient is (q, C − 1), the Hessian (q, C − 1, C − 1), tridiagonal.
+        """
+        q, size = cuts.shape
+        sums = np.zeros((6, q * (size + 1)))
+        codes = np.where(np.isnan(values), 0.0, values).astype(np.intp)
+        codes += (size + 1) * np.arange(q)
+        for at, lower, upper, spread in self._blocks(values, mean, sd, cuts):
+            cells = np.zeros((6, len(at)))
+            for node, weight in zip(*hermite_nodes(QUADRATURE_NODES), strict=True):
+                low, high = lower - node * spread, upper - node * spread
+                terms = LINKS[self.link].terms(low, high)
+                parts = (terms.log_probability, terms.a, -terms.b)
+                for cell, part in zip(
+                    cells, (*parts, *LINKS[self.link].second(low, high, terms)), strict=True
+                ):
+                    cell += weight * part
+            for total, cell in zip(sums, cells, strict=True):
+                total += np.bincount(codes.flat[at], cell, minlength=q * (size + 1))
+        # Sums over the cells of each category, (q, C).
+        by_level = sums.reshape(6, q, size + 1)
+        _, a, b, uu, ll, ul = by_level
+        finite = np.isfinite(cuts)
+        shrink = np.where(finite, 1.0 / self.cut_sd**2, 1.0)
+        gradient = np.where(finite, a[:, :-1] + b[:, 1:] - np.where(finite, cuts, 0) * shrink, 0.0)
+        hessian = np.zeros((q, size, size))
+        at = np.arange(size)
+        hessian[:, at, at] = np.where(finite, uu[:, :-1] + ll[:, 1:], 0.0) - shrink
+        beside = np.where(finite[:, 1:], ul[:, 1:-1], 0.0)
+        hessian[:, at[:-1], at[1:]] = hessian[:, at[1:], at[:-1]] = beside
+        value = by_level[0].sum(axis=1) + self.log_cut_density(cuts)
+        return value, gradient, hessian
+
+
+def _padded(cuts: Array) -> Array:
+    """Cut-points between −∞ and +∞, (…, q, C + 1), as finite numbers."""
+    ends = np.full((*cuts.shape[:-1], 1), OUTERMOST)
+    return np.concatenate([-ends, np.minimum(cuts, OUTERMOST), ends], axis=-1)
+
+
+def _newton_steps(cuts: Array, gradient: Array, hessian: Array) -> Array:
+    """Steps of (κ_1, log(κ_2 − κ_1), …) of each column, (q, C − 1)."""
+    jacobian = _jacobian(cuts)
+    slope = np.einsum("jck,jc->jk", jacobian, gradient)
+    bend = jacobian.transpose(0, 2, 1) @ hessian @ jacobian
+    # A difference that no value of an empty category depends on has hardly any curvature, and its
+    # logarithm goes to −∞: damped, its step is bounded, and it stops at the smallest difference.
+    floor = np.zeros(cuts.shape, dtype=bool)
+    with np.errstate(invalid="ignore"):
+        floor[:, 1:] = (np.diff(cuts, axis=1) <= 1.001 * SMALLEST_GAP) & (slope[:, 1:] < 0)
+    still = floor | ~np.isfinite(cuts)
+    slope = np.where(still, 0.0, slope)
+    bend = np.where(still[:, :, None] | still[:, None, :], 0.0, bend)
+    at = np.arange(cuts.shape[1])
+    bend[:, at, at] -= 1e-8 + still + np.abs(slope) / LONGEST_CUT_STEP
+    return np.asarray(np.linalg.solve(-bend, slope[:, :, None])[:, :, 0])
+
+
+def _jacobian(cuts: Array) -> Array:
+    """∂κ_c/∂θ_k, (q, C − 1, C − 1): 1 for k = 1, the difference for 1 < k ≤ c."""
+    gaps = np.ones_like(cuts)
+    finite = np.isfinite(cuts[:, 1:])
+    with np.errstate(invalid="ignore"):
+        gaps[:, 1:] = np.where(finite, np.diff(cuts, axis=1), 0.0)
+    size = cuts.shape[1]
+    return np.asarray(np.tril(np.ones((size, size))) * gaps[:, None, :])
+
+
+def _stepped(cuts: Array, step: Array) -> Array:
+    """Cut-points after a step of `_newton_steps`; always in order."""
+    finite = np.isfinite(cuts)
+    safe = np.where(finite, cuts, 0.0)
+    gaps = np.where(finite[:, 1:], np.diff(safe, axis=1), 1.0)
+    gaps = np.maximum(gaps * np.exp(step[:, 1:]), SMALLEST_GAP)
+    moved = np.concatenate([safe[:, :1] + step[:, :1], gaps], axis=1)
+    return np.where(finite, np.cumsum(moved, axis=1), np.inf)
+
+
+def _levels(column: Array, name: str) -> tuple[int, ...]:
+    """The distinct values of a column, or a DataError."""
+    observed = column[~np.isnan(column)]
+    bad = observed[(observed < 0) | (observed != np.floor(observed)) | np.isinf(observed)]
+    if len(bad):
+        raise DataError(
+            f"Values of {name} must be categories coded as whole numbers from 0 on. "
+            f"Got {bad[0]:g} instead."
+        )
+    found = np.unique(observed).astype(int)
+    if len(found) < 2:
+        what = f"only the value {found[0]}" if len(found) else "no value"
+        raise DataError(
+            f"Values of {name} must have at least two categories. Got {what} instead; drop the "
+            "column."
+        )
+    if len(found) > MOST_LEVELS:
+        raise DataError(
+            f"Values of {name} must have at most {MOST_LEVELS} categories. Got {len(found)} "
+            "instead; use it as a continuous column, or join categories."
+        )
+    return tuple(int(value) for value in found)
+
+
+def _listed(levels: tuple[int, ...]) -> str:
+    return ", ".join(str(level) for level in levels)

@@ -1,0 +1,192 @@
+"""Evidence of ordinal columns against averages over the prior, and the choice of K."""
+
+import numpy as np
+import pytest
+from scipy import integrate, special, stats
+
+from cuspfa import CuspPrior, GaussianSlab, InverseGammaSlab
+from cuspfa.inference.cellwise.evidence import (
+    ProposedDensity,
+    bridged_ordinal_evidence,
+    find_mode,
+    laplace_evidence,
+)
+from cuspfa.inference.cellwise.marginal import propagate
+from cuspfa.inference.cellwise.run import run_cells, start_at
+from cuspfa.inference.cellwise.search import fit_ordinal, search_ordinal
+from cuspfa.inference.cellwise.state import CellModel
+from cuspfa.model.likelihoods.ordinal import OrdinalLikelihood
+
+PRIOR = CuspPrior(alpha=2.0, slab=GaussianSlab(0.8))
+
+
+def binary_rows(n, p, seed=0):
+    rng = np.random.default_rng(seed)
+    f = rng.normal(size=(n, 1)) @ np.full((1, p), 1.2) + rng.normal(size=(n, p))
+    return (f > 0.2).astype(float)
+
+
+def factor_answers(n, p, k, seed=0, levels=4):
+    """Answers to p items, each of one of k factors."""
+    rng = np.random.default_rng(seed)
+    loadings = np.zeros((p, k))
+    loadings[np.arange(p), np.arange(p) * k // p] = rng.uniform(0.8, 1.4, size=p)
+    f = rng.normal(size=(n, k)) @ loadings.T + rng.normal(size=(n, p))
+    return np.sum(f[:, :, None] > np.linspace(-1.2, 1.2, levels - 1), axis=2).astype(float)
+
+
+def average_over_prior(rows, k, cut_sd, size, seed):
+    """log p(x | K) and its error, by draws of loadings and cut-points from the prior.
+
+    The scores are integrated out by 15 nodes in each of K dimensions.
+    """
+    rng = np.random.default_rng(seed)
+    p = rows.shape[1]
+    t, w = np.polynomial.hermite_e.hermegauss(15)
+    nodes = np.array(np.meshgrid(*[t] * k)).reshape(k, -1)
+    weights = np.prod(np.array(np.meshgrid(*[w / w.sum()] * k)).reshape(k, -1), axis=0)
+    patterns, counts = np.unique(rows, axis=0, return_counts=True)
+    logs = np.zeros(size)
+    for first in range(0, size, 2000):
+        loadings = np.sqrt(0.8) * rng.normal(size=(2000, p, k))
+        cuts = cut_sd * rng.normal(size=(2000, p, 1))
+        right = special.ndtr(loadings @ nodes - cuts)
+        for pattern, count in zip(patterns, counts, strict=True):
+            chance = np.prod(np.where(pattern[:, None] > 0, right, 1 - right), axis=1) @ weights
+            logs[first : first + 2000] += count * np.log(chance)
+    ratio = np.exp(logs - logs.max())
+    return (
+        np.log(ratio.mean()) + logs.max(),
+        ratio.std() / ratio.mean() / np.sqrt(size),
+    )
+
+
+def fitted(rows, k, cut_sd=1.0, prior=PRIOR):
+    one = OrdinalLikelihood.of(rows, cut_sd=cut_sd)
+    model = CellModel(one.check(rows), one, prior)
+    start = 0.8 * np.random.default_rng(0).normal(size=(rows.shape[1], k))
+    return run_cells(start_at(start, model), model).state, one, model.values
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_the_bridge_gives_the_average_over_the_prior(k):
+    rows = binary_rows(30, 3)
+    state, one, values = fitted(rows, k)
+    mode = find_mode(state.loadings.mean, state.parameters, state.slab, values, one)
+    want, want_error = average_over_prior(rows, k, 1.0, 12_000, 1)
+    want += PRIOR.log_count_probability(k)
+    rng = np.random.default_rng(2)
+    got = bridged_ordinal_evidence(mode, state, values, one, PRIOR, rng, n_chains=30)
+    assert got.error < 0.4
+    assert got.value == pytest.approx(want, abs=4 * np.hypot(got.error, want_error))
+    # Laplace's method with 30 rows: within a nat or two. The control: without the orbit's volume
+    # the value for two factors would be lower by log vol O(2) = 2.5 nats.
+    assert laplace_evidence(mode, one, PRIOR) == pytest.approx(want, abs=2.0)
+
+
+def test_without_factors_the_evidence_is_a_product_of_integrals():
+    rows = binary_rows(60, 3)
+    state, one, values = fitted(rows, 0)
+    mode = find_mode(state.loadings.mean, state.parameters, state.slab, values, one)
+    want = PRIOR.log_count_probability(0)
+    for column in rows.T:
+        ones = column.sum()
+
+        def density(cut, ones=ones):
+            below = special.ndtr(cut)
+            return below ** (60 - ones) * (1 - below) ** ones * stats.norm.pdf(cut)
+
+        want += np.log(integrate.quad(density, -4, 4, epsabs=1e-300, epsrel=1e-9)[0])
+    assert laplace_evidence(mode, one, PRIOR) == pytest.approx(want, abs=0.3)
+
+
+def test_the_proposal_is_the_same_for_all_rotations():
+    rows = factor_answers(150, 6, 2)
+    one = OrdinalLikelihood.of(rows)
+    candidate = fit_ordinal(one.check(rows), one, PRIOR, 2)
+    density = ProposedDensity(candidate.mode)
+    rng = np.random.default_rng(3)
+    loadings, cuts = density.draw(5, rng)
+    turn = np.linalg.qr(rng.normal(size=(2, 2)))[0]
+    before = density.log_density(loadings, cuts)
+    np.testing.assert_allclose(density.log_density(loadings @ turn, cuts), before, atol=1e-8)
+    assert np.all(np.abs(density.log_density(1.2 * loadings, cuts) - before) > 0.5)
+
+
+def test_the_mode_is_stationary():
+    rows = factor_answers(150, 6, 2)
+    rows[0, 0] = np.nan
+    slab = InverseGammaSlab(2.0, 0.4)
+    one = OrdinalLikelihood.of(rows)
+    values = one.check(rows)
+    mode = fit_ordinal(values, one, CuspPrior(slab=slab), 2).mode
+
+    def log_posterior(loadings, cuts):
+        rows_part = propagate(values, one, cuts, loadings).log_probability.sum()
+        own = np.sum(slab.log_density(np.sum(loadings**2, axis=0), 6))
+        return rows_part + own + one.log_prior(cuts)
+
+    best = log_posterior(mode.loadings, mode.cuts)
+    for sign in (-0.08, 0.08):
+        for j, h in ((0, 0), (2, 1), (5, 0)):
+            moved = mode.loadings.copy()
+            moved[j, h] += sign
+            assert log_posterior(moved, mode.cuts) < best
+        shifted = mode.cuts.copy()
+        shifted[3, 1] += sign
+        assert log_posterior(mode.loadings, shifted) < best
+
+
+def test_laplace_and_bridge_agree_and_find_the_factors():
+    rows = factor_answers(200, 6, 2, seed=4)
+    one = OrdinalLikelihood.of(rows)
+    found = search_ordinal(one.check(rows), one, CuspPrior(), bridge=True)
+    assert found.best.n_factors == 2
+    assert found.weights.sum() == pytest.approx(1.0)
+    for candidate in found.candidates:
+        assert candidate.bridged is not None
+        assert candidate.bridged.error < 2.0
+        near = 4.0 + 3 * candidate.bridged.error
+        assert candidate.laplace == pytest.approx(candidate.bridged.value, abs=near)
+    plain = search_ordinal(one.check(rows), one, CuspPrior())
+    scores = {candidate.n_factors: candidate.laplace for candidate in plain.candidates}
+    assert scores[2] > scores[1] + 10
+    assert scores[1] > scores[0] + 10
+
+
+def test_a_bridge_that_has_failed_does_not_decide():
+    rows = factor_answers(100, 6, 1)
+    one = OrdinalLikelihood.of(rows)
+    values = one.check(rows)
+    candidate = fit_ordinal(values, one, PRIOR, 1)
+    assert candidate.score == candidate.laplace
+    far = candidate.mode._replace(loadings=40.0 * candidate.mode.loadings)
+    rng = np.random.default_rng(6)
+    failed = bridged_ordinal_evidence(far, candidate.state, values, one, PRIOR, rng, n_chains=4)
+    assert failed.error > 10
+    assert candidate._replace(bridged=failed).score == candidate.laplace
+    good = bridged_ordinal_evidence(
+        candidate.mode, candidate.state, values, one, PRIOR, rng, n_chains=4
+    )
+    assert candidate._replace(bridged=good).score == good.value
+
+
+def test_few_rows_limit_the_search():
+    rows = factor_answers(40, 8, 2, levels=2)
+    one = OrdinalLikelihood.of(rows)
+    found = search_ordinal(one.check(rows), one, CuspPrior())
+    assert found.limited
+    assert [candidate.n_factors for candidate in found.candidates] == [0, 1]
+    rows = rows[:10]
+    one = OrdinalLikelihood.of(rows)
+    found = search_ordinal(one.check(rows), one, CuspPrior())
+    assert found.limited
+    assert found.best.n_factors == 0
+
+
+def test_independent_answers_have_no_factor():
+    rows = np.random.default_rng(5).integers(0, 3, size=(300, 6)).astype(float)
+    one = OrdinalLikelihood.of(rows)
+    found = search_ordinal(one.check(rows), one, CuspPrior())
+    assert found.best.n_factors == 0
+    assert not found.limited

@@ -1,0 +1,132 @@
+"""Continuous columns, and columns of two kinds side by side."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from cuspfa.errors import DataError
+from cuspfa.model.likelihoods.continuous import ContinuousLikelihood, ContinuousParameters
+from cuspfa.model.likelihoods.gaussian import Noise
+from cuspfa.model.likelihoods.mixed import MixedLikelihood, Part
+from cuspfa.model.likelihoods.ordinal import OrdinalLikelihood
+
+NOISE = Noise(np.array([30.0, 8.0]), np.array([12.0, 20.0]))
+PARAMETERS = ContinuousParameters(np.array([0.5, -1.0]), NOISE)
+
+
+def test_expectations_are_integrals_over_predictor_and_noise():
+    one = ContinuousLikelihood(("x", "y"))
+    values = np.array([[1.2, np.nan], [0.1, -2.0]])
+    mean, variance = np.full((2, 2), 0.3), np.full((2, 2), 0.7)
+    got = one.expectations(values, mean, variance, PARAMETERS)
+    assert all(part[0, 1] == 0 for part in got)
+    drawn = NOISE.draw(200_000, np.random.default_rng(0))
+    f = 0.3 + np.sqrt(0.7) * np.random.default_rng(1).normal(size=200_000)
+    for i, j in ((0, 0), (1, 0), (1, 1)):
+        logs = stats.norm.logpdf(values[i, j], PARAMETERS.location[j] + f, np.sqrt(drawn[j]))
+        assert got.value[i, j] == pytest.approx(logs.mean(), abs=5 * logs.std() / np.sqrt(2e5))
+    step = 1e-4
+    high, low = (one.expectations(values, mean + d, variance, PARAMETERS) for d in (step, -step))
+    np.testing.assert_allclose(got.slope, (high.value - low.value) / (2 * step), atol=1e-8)
+    np.testing.assert_allclose(got.curvature, (high.slope - low.slope) / (2 * step), atol=1e-8)
+
+
+def test_the_expected_density_is_an_integral():
+    one = ContinuousLikelihood(("x", "y"))
+    values, mean, variance = np.array([[1.2, -0.4]]), np.full((1, 2), 0.3), np.full((1, 2), 0.7)
+    got = one.tilted(values, mean, variance, PARAMETERS)
+    for j in range(2):
+
+        def integrand(f, j=j):
+            logs = one.log_density(values, np.full((1, 2), f), PARAMETERS)[0, j]
+            return np.exp(logs) * stats.norm.pdf(f, 0.3, np.sqrt(0.7))
+
+        want = np.log(integrate.quad(integrand, -9, 9)[0])
+        assert got.log_normalizer[0, j] == pytest.approx(want, abs=1e-8)
+    step = 1e-4
+    high, low = (one.tilted(values, mean + d, variance, PARAMETERS) for d in (step, -step))
+    slope = (high.log_normalizer - low.log_normalizer) / (2 * step)
+    np.testing.assert_allclose(got.slope, slope, rtol=1e-6)
+    np.testing.assert_allclose(got.curvature, (high.slope - low.slope) / (2 * step), rtol=1e-6)
+
+
+def test_update_is_the_best_there_is():
+    rng = np.random.default_rng(2)
+    one = ContinuousLikelihood(("x", "y"), 1.0, 0.3)
+    values = 2.0 + rng.normal(size=(40, 2))
+    values[:5, 1] = np.nan
+    mean, variance = 0.3 * rng.normal(size=(40, 2)), np.full((40, 2), 0.2)
+
+    def objective(at):
+        return one.expectations(values, mean, variance, at).value.sum() + one.log_prior(at)
+
+    found = one.update(values, mean, variance, one.initial(values))
+    best = objective(found)
+    for factor in (0.95, 1.05):
+        noise = found.noise
+        assert objective(found._replace(location=found.location * factor)) < best
+        assert objective(found._replace(noise=noise._replace(rate=noise.rate * factor))) < best
+        assert objective(found._replace(noise=noise._replace(shape=noise.shape * factor))) < best
+
+
+def mixed():
+    rng = np.random.default_rng(3)
+    rows = np.column_stack([rng.integers(0, 3, 30), rng.normal(size=30), rng.integers(0, 2, 30)])
+    rows[0, 0] = rows[1, 1] = np.nan
+    ordinal = OrdinalLikelihood.of(rows[:, [0, 2]], ("a", "c"))
+    parts = (
+        Part(ordinal, np.array([0, 2])),
+        Part(ContinuousLikelihood(("b",)), np.array([1])),
+    )
+    return MixedLikelihood(parts), rows
+
+
+def test_mixed_columns_are_their_parts():
+    one, rows = mixed()
+    values = one.check(rows)
+    parameters = one.initial(values)
+    rng = np.random.default_rng(4)
+    mean, variance = rng.normal(size=(30, 3)), rng.uniform(0.1, 1, size=(30, 3))
+    for method in ("expectations", "tilted"):
+        whole = getattr(one, method)(values, mean, variance, parameters)
+        for part, own in zip(one.parts, parameters, strict=True):
+            at = (slice(None), part.columns)
+            alone = getattr(part.likelihood, method)(values[at], mean[at], variance[at], own)
+            for a, b in zip(whole, alone, strict=True):
+                np.testing.assert_array_equal(a[at], b)
+    after = one.update(values, mean, variance, parameters)
+    assert np.diff(after[0][0])[0] > 0
+    assert [row["column"] for row in one.describe(after)] == ["a", "b", "c"]
+    drawn = one.sample(np.zeros((500, 3)), after, rng)
+    assert set(drawn[:, 0]) == {0.0, 1.0, 2.0}
+    assert len(set(drawn[:, 1])) == 500
+    np.testing.assert_allclose(drawn.mean(0), one.mean(0 * drawn, 0 * drawn, after)[0], atol=0.3)
+    moved = one.shifted(after, np.array([0.3, -0.2, 0.1]))
+    np.testing.assert_allclose(
+        one.log_density(values, mean + np.array([0.3, -0.2, 0.1]), moved),
+        one.log_density(values, mean, after),
+    )
+    assert np.isfinite(one.log_prior(after))
+    made, again = MixedLikelihood.from_json(json.loads(json.dumps(one.to_json(after))))
+    np.testing.assert_array_equal(made.check(rows), values)
+    for before, read in zip(one.describe(after), made.describe(again), strict=True):
+        assert before == read
+
+
+def test_json_keeps_everything():
+    one = ContinuousLikelihood(("x", "y"), 1.0, 0.3, True)
+    made, parameters = ContinuousLikelihood.from_json(
+        json.loads(json.dumps(one.to_json(PARAMETERS)))
+    )
+    assert made == one
+    np.testing.assert_array_equal(parameters.location, PARAMETERS.location)
+    np.testing.assert_array_equal(parameters.noise.rate, NOISE.rate)
+    assert one.shifted(PARAMETERS, np.ones(2)) is PARAMETERS  # its locations are fixed
+    assert one.describe(PARAMETERS)[0] == {"column": "x", "location": 0.5, "noise_variance": 0.4}
+
+
+def test_infinite_values_are_named():
+    with pytest.raises(DataError, match="Values of y must be finite"):
+        ContinuousLikelihood(("x", "y")).check([[0.0, np.inf], [1.0, 2.0]])
