@@ -566,11 +566,18 @@ EDGES = {
 }
 
 
-@pytest.mark.parametrize("make", EDGES.values(), ids=EDGES)
+DEPENDENT = {
+    *("duplicated column", "all columns the same", "sum of the others", "opposite columns"),
+    "low rank",
+}
+
+
+@pytest.mark.parametrize("name", EDGES)
 @pytest.mark.parametrize("prior", [None, CuspPrior.variational_paper()], ids=["default", "paper"])
-def test_edges(make, prior):
-    data = make()
-    model = fit(data, prior=prior)
+def test_edges(name, prior):
+    named = pytest.warns(CuspWarning, match="linearly dependent")
+    with named if name in DEPENDENT else nullcontext():
+        model = fit(EDGES[name](), prior=prior)
     covariance = model.get_covariance()
     assert np.all(np.isfinite(covariance))
     sd = np.sqrt(np.diag(covariance))

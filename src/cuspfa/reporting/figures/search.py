@@ -141,7 +141,8 @@ def draw_bound(ax: Axes, fit_info: FitInfo, *, log: bool = True) -> None:
     from matplotlib.ticker import FuncFormatter
 
     trace = np.asarray(fit_info.trace, dtype=float)
-    last = minus(f"{trace[-1]:,.2f}") if len(trace) else ""
+    end = trace[-1] if len(trace) else fit_info.lower_bound  # which is NaN with model error
+    last = minus(f"{end:,.2f}")
     values = trace[-1] - trace[:-1] if log and len(trace) else trace
     iterations = np.arange(1, len(values) + 1)
     # After convergence, differences are rounding errors of either sign.
