@@ -57,7 +57,8 @@ class CurveGap(Enum):
 GAP_WORDS = {
     CurveGap.NO_SEARCH: "this posterior is one of the alternatives of a fit",
     CurveGap.NO_STATISTICS: "no statistics of the data are kept",
-    CurveGap.MISSING_VALUES: "too many values are missing",
+    CurveGap.MISSING_VALUES: "values are missing, and too few are there or columns depend on each "
+    "other",
     CurveGap.FEW_ROWS: "the rows, less one for the means, are not more than the columns",
     CurveGap.SPIKE: "the number of factors was not chosen by the evidence",
     CurveGap.OUT_OF_TIME: "max_time has passed",
