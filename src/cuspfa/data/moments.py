@@ -23,6 +23,8 @@ from cuspfa.data.validate import check_rows
 from cuspfa.errors import DataError
 from cuspfa.io import moments_format
 
+ROUNDED = 1e-6
+"""Eigenvalues of a correlation matrix below which they may be rounding errors."""
 LARGEST_CHECKED = 2000
 """Columns up to which the eigenvalues of given moments are checked."""
 
@@ -110,7 +112,15 @@ class Moments:
             name = "" if self.names is None else f" ({self.names[j]!r})"
             raise DataError(f"column {j}{name} of the moments is constant. Drop it.")
         if len(self.mean) <= LARGEST_CHECKED:
-            lowest = float(np.linalg.eigvalsh(self.cross_products / self._size())[0])
+            values = np.linalg.eigvalsh(self.cross_products / self._size())
+            rank = int(np.sum(values > ROUNDED))
+            if rank > self.n - 1:
+                raise DataError(
+                    f"n must be larger: {self.n} rows have cross-products of rank {self.n - 1} at "
+                    f"most, and these are of rank {rank}. Were the rows more, or is the matrix made "
+                    "of pairs of columns?"
+                )
+            lowest = float(values[0])
             if lowest < -1e-8:
                 raise DataError(
                     "the cross-products are not positive semi-definite (smallest eigenvalue "
