@@ -216,7 +216,7 @@ def _table(options: DataOptions, page: Page, factors: int | None, quiet: bool) -
     def choose(names: list[str]) -> ColumnChoice:
         return choose_columns(options, names, factors)
 
-    if isinstance(options, MomentsOptions) and options.correlation:
+    if isinstance(options, MomentsOptions) and options.matrix_kind is not None:
         return read_matrix(options, choose)
     if options.data is None:
         file = example_file(options.id_column)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import reprlib
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.sparse import issparse
@@ -25,6 +25,8 @@ from cuspfa.io import moments_format
 
 LARGEST_CHECKED = 2000
 """Columns up to which the eigenvalues of given moments are checked."""
+RAISED_TO = 1e-8
+"""Eigenvalue that takes the place of negative ones, on the correlation scale."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -315,24 +317,45 @@ def _square_matrix(name: str, matrix: Any) -> tuple[Array, list[str] | None]:
     return np.asarray((result + result.T) / 2), names
 
 
+class Repaired(NamedTuple):
+    """A matrix with the same diagonal and no negative eigenvalue."""
+
+    matrix: Array
+    lowest: float
+    """The smallest eigenvalue before, on the correlation scale."""
+    change: Array
+    """(p, p) sizes of the changes, on the correlation scale."""
+
+
+def repaired(matrix: Array) -> Repaired | None:
+    """A matrix whose negative eigenvalues are raised to a small number; None if there are none.
+
+    Its diagonal must be positive.
+    """
+    sd = np.sqrt(np.diag(matrix))
+    scale = np.outer(sd, sd)
+    values, vectors = np.linalg.eigh(matrix / scale)
+    if values[0] >= -1e-10:
+        return None
+    found = (vectors * np.maximum(values, RAISED_TO)) @ vectors.T
+    root = np.sqrt(np.diag(found))
+    found = found / np.outer(root, root)
+    return Repaired(found * scale, float(values[0]), np.abs(found - matrix / scale))
+
+
 def _positive_definite(name: str, matrix: Array) -> Array:
     """The matrix or, with a warning, one with the same diagonal and no negative eigenvalue."""
     diagonal = np.diag(matrix)
     if np.any(diagonal <= 0):
         j = int(np.argmin(diagonal))
         raise DataError(f"{name} must have a positive diagonal. Got {diagonal[j]!r} at index {j}.")
-    sd = np.sqrt(diagonal)
-    values, vectors = np.linalg.eigh(matrix / np.outer(sd, sd))
-    floor = 1e-8
-    if values[0] >= -1e-10:
+    found = repaired(matrix)
+    if found is None:
         return matrix
-    repaired = (vectors * np.maximum(values, floor)) @ vectors.T
-    root = np.sqrt(np.diag(repaired))
-    repaired = repaired / np.outer(root, root) * np.outer(sd, sd)
-    change = float(np.abs(repaired - matrix).max())
+    change = float(np.abs(found.matrix - matrix).max())
     warn(
-        f"{name} is not positive semi-definite (smallest eigenvalue {values[0]:.3g} on the "
-        f"correlation scale); its negative eigenvalues were raised to {floor:g}, which changed "
+        f"{name} is not positive semi-definite (smallest eigenvalue {found.lowest:.3g} on the "
+        f"correlation scale); its negative eigenvalues were raised to {RAISED_TO:g}, which changed "
         f"entries by up to {change:.3g}. Use more digits, or one set of complete rows."
     )
-    return np.asarray(repaired)
+    return found.matrix

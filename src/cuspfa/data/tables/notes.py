@@ -48,6 +48,8 @@ NoteCode = Literal[
     "covariates",
     "duplicates",
     "genes",
+    "no_diagonal",
+    "repaired",
 ]
 _REASONS: dict[DropCode, str] = {
     "text": "text",
@@ -93,13 +95,25 @@ _NOTES: dict[NoteCode, str] = {
     "of each pair out.",
     "genes": "Column {columns} names genes or probes: the rows seem to be variables, and the "
     "columns samples. A factor analysis takes rows as observations: transpose the table.",
+    "no_diagonal": "The rows are taken as a triangle without its diagonal, of {count} variables.",
+    "repaired": "The matrix is not positive semi-definite, because of few digits or missing "
+    "values. Its negative eigenvalues were set to zero, which changed {detail}.",
 }
 _DOUBTS: dict[NoteCode, tuple[str, bool]] = {
     "header": ("If it is data", False),
     "no_header": ("If it names the columns", True),
     "empty_first_row": ("If it names the columns", True),
 }
-_ALWAYS_TOLD = ("sheet", "answers", "numbered", "covariates", "duplicates", "genes")
+_ALWAYS_TOLD = (
+    "sheet",
+    "answers",
+    "numbered",
+    "covariates",
+    "duplicates",
+    "genes",
+    "no_diagonal",
+    "repaired",
+)
 
 
 @dataclass(frozen=True)
@@ -164,7 +178,8 @@ class Note:
     code : str
         The kind of note: format, encoding, row_names, renamed, nameless, header, no_header,
         empty_first_row, truth, missing, sheet, user_missing,
-        answers, numbered, ordered, qualtrics, covariates, duplicates or genes.
+        answers, numbered, ordered, qualtrics, covariates, duplicates, genes,
+        no_diagonal or repaired.
     columns : tuple of str
         Columns in the note.
     count : int

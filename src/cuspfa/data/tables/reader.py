@@ -29,7 +29,8 @@ from cuspfa.data.tables.labels import ColumnLabels
 from cuspfa.data.tables.notes import Note
 from cuspfa.data.tables.office import OfficeTable, office_kind, read_office
 from cuspfa.data.tables.source_bytes import ZIP_START, is_workbook, source_bytes, unzipped
-from cuspfa.data.tables.text import padded, whole_text
+from cuspfa.data.tables.text import whole_text
+from cuspfa.data.tables.triangles import MatrixKind, square_text
 from cuspfa.errors import DataError, InputError
 
 ARROW_STARTS = (b"PAR1", b"ARROW1", b"FEA1")
@@ -92,15 +93,18 @@ def read_file(
     how: Reading = DEFAULT_READING,
     check: Check = list,
     is_matrix: bool = False,
+    matrix_kind: MatrixKind | None = None,
     id_needed: bool = True,
 ) -> FileTable:
     """The table in a file; "-" is standard input. The format is found from the content.
 
     `check` is called with the names of the columns before their cells are read. The first column of
-    text of a matrix names its rows, and rows of a text file may be short, as in a triangle. Without
-    `id_needed`, the column with the names of the rows may be missing.
+    text of a matrix names its rows, and rows of a text file may be short, as in a triangle;
+    `matrix_kind` is what the user says of it. Without `id_needed`, the column with the names of the
+    rows may be missing.
     """
     source = "standard input" if path == "-" else path
+    notes: list[Note] = []
     try:
         raw = source_bytes(path)
         _check_kind(raw, source, how.spell)
@@ -109,14 +113,24 @@ def read_file(
             source = f"{source} ({inside})"
             _check_kind(raw, source, how.spell)
         if is_matrix and office_kind(raw) is None and not raw.startswith(ARROW_STARTS):
-            raw = padded(raw)
+            raw, notes = _square(raw, source, matrix_kind, how)
         id_name = None if id_column is None else (id_column, id_needed)
-        return _parsed(source, raw, id_name, how, check, is_matrix)
+        found = _parsed(source, raw, id_name, how, check, is_matrix)
+        return replace(found, notes=[*found.notes, *notes])
     except MemoryError:
         raise DataError(
             f"{source} does not fit into memory. Save it as a file that is not compressed, or as "
             f"Parquet, and read that by blocks: {how.spell('memory_limit', '1GB')}"
         ) from None
+
+
+def _square(
+    raw: bytes, source: str, kind: MatrixKind | None, how: Reading
+) -> tuple[bytes, list[Note]]:
+    try:
+        return square_text(raw, kind, how.spell, how.header)
+    except DataError as error:
+        raise DataError(f"{source}: {error}") from error
 
 
 def is_saved_fit(raw: bytes) -> bool:
@@ -179,6 +193,7 @@ def _parsed(
         chunks, decimal = found.read(position)
         if is_matrix:
             position = next((j for j, one in enumerate(chunks) if different_cells(one)), None)
+            notes = _without_row_names(notes, None if position is None else names[position])
         answers, undecided = _answers(names, chunks, position, how)
         by_name = {name: one for one in answers for name in one.columns}
         chunks = [
@@ -217,6 +232,17 @@ def _parsed(
         separator=found.separator,
         decimal=decimal if found.kind in ("CSV", "TSV") else ".",
     )
+
+
+def _without_row_names(notes: list[Note], row_names: str | None) -> list[Note]:
+    """The notes on the columns of a matrix, which the names of rows are none of."""
+    found = []
+    for note in notes:
+        if note.code == "nameless":
+            note = replace(note, columns=tuple(one for one in note.columns if one != row_names))
+        if note.code != "nameless" or note.columns:
+            found.append(note)
+    return found
 
 
 def _answers(
