@@ -846,6 +846,11 @@ def test_codes_among_new_rows_are_told(cuspfa, plain_csv, command):
     assert code == 0
     assert "Warning: -999 occurs 4 times" in " ".join(err.split())
     assert "Warning" not in cuspfa(command, "fit.cusp", data, "--missing", "-999")[2]
+    rows = answers()
+    rows[[3, 9, 20, 31], [0, 2, 4, 6]] = -99  # once in each column
+    data = write_csv("coded.csv", "abcdefgh", rows.tolist())
+    said = " ".join(cuspfa(command, "fit.cusp", data)[2].split())
+    assert "Warning: -99 occurs 4 times, far from all other values, in a, c, e, g." in said
 
 
 def test_standard_output_that_is_closed(plain_csv):

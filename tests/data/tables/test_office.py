@@ -16,6 +16,7 @@ import pytest
 import xlsxwriter
 
 from cuspfa import CuspFactorAnalysis, RowStream, datasets, read_table
+from cuspfa._utils.spelling import as_option
 from cuspfa.cli.app import run_program
 from cuspfa.data.tables import office, office_child, source_bytes
 from cuspfa.data.tables.labels import ColumnLabels, ValueLabel
@@ -226,6 +227,25 @@ def test_labels_and_user_missing_values_of_spss(tmp_path: Path) -> None:
     assert table.n_missing == {"a": 1, "b": 2}
     assert Note("user_missing", count=3) in table.notes
     assert read_table(path, columns=["b", "c"]).labels == LABELS[1:]
+
+
+def test_a_value_labelled_as_missing_and_not_declared(tmp_path: Path) -> None:
+    frame = pd.DataFrame({name: rating(j) for j, name in enumerate("abcd")})
+    frame.loc[3, ["a", "c"]], frame.loc[4, "a"], frame.loc[7, "d"] = 9, 8, 7
+    labels: dict[int | float, str] = {
+        1: "never",
+        7: "very often",
+        8: "Don’t know/Refused",
+        9: "NO ANSWER",
+    }
+    path = tmp_path / "t.sav"
+    pyreadstat.write_sav(frame, path, variable_value_labels=dict.fromkeys("acd", labels))
+    told = [note.told(as_option) for note in read_table(path).notes if note.is_doubt]
+    assert len(told) == 2
+    assert "8 = Don’t know/Refused" in told[0]
+    assert told[1].endswith("as a number in a, c. To make it missing: --missing 9")
+    assert read_table(path, missing=[8, 9]).n_missing == {"a": 2, "c": 1}
+    assert not [note for note in read_table(path, missing=[8, 9]).notes if note.is_doubt]
 
 
 def test_labels_and_missing_values_of_stata(tmp_path: Path) -> None:

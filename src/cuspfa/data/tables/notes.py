@@ -50,6 +50,7 @@ NoteCode = Literal[
     "genes",
     "no_diagonal",
     "repaired",
+    "labelled_missing",
 ]
 _REASONS: dict[DropCode, str] = {
     "text": "text",
@@ -96,6 +97,8 @@ _NOTES: dict[NoteCode, str] = {
     "genes": "Column {columns} names genes or probes: the rows seem to be variables, and the "
     "columns samples. A factor analysis takes rows as observations: transpose the table.",
     "no_diagonal": "The rows are taken as a triangle without its diagonal, of {count} variables.",
+    "labelled_missing": "The file has a label for missing answers, {detail}, and does not declare "
+    "the value as missing. It is read as a number in {columns}.",
     "repaired": "The matrix is not positive semi-definite, because of few digits or missing "
     "values. Its negative eigenvalues were set to zero, which changed {detail}.",
 }
@@ -113,6 +116,7 @@ _ALWAYS_TOLD = (
     "genes",
     "no_diagonal",
     "repaired",
+    "labelled_missing",
 )
 
 
@@ -179,7 +183,7 @@ class Note:
         The kind of note: format, encoding, row_names, renamed, nameless, header, no_header,
         empty_first_row, truth, missing, sheet, user_missing,
         answers, numbered, ordered, qualtrics, covariates, duplicates, genes,
-        no_diagonal or repaired.
+        no_diagonal, repaired or labelled_missing.
     columns : tuple of str
         Columns in the note.
     count : int
@@ -208,6 +212,9 @@ class Note:
         said = _NOTES[self.code].format(columns=shown, count=self.count, detail=self.detail)
         if self.code == "answers":
             return f"{said} If their order is another one: {spell('order', ('low', '…', 'high'))}"
+        if self.code == "labelled_missing":
+            value = self.detail.partition(" = ")[0]
+            return f"{said} To make it missing: {spell('missing', (value,))}"
         if self.code == "covariates":
             return f"{said} To leave them out: {spell('exclude')}"
         if self.code == "sheet":

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from cuspfa._utils.optional import needed
 from cuspfa._utils.spelling import Spell, showing_fit
 from cuspfa.data.tables.answers import (
@@ -25,7 +27,7 @@ from cuspfa.data.tables.cells import (
 )
 from cuspfa.data.tables.column_names import find_column, unique_names
 from cuspfa.data.tables.dialect import DEFAULT_READING, Reading, find_dialect
-from cuspfa.data.tables.labels import ColumnLabels
+from cuspfa.data.tables.labels import ColumnLabels, is_missing_label
 from cuspfa.data.tables.notes import Note
 from cuspfa.data.tables.office import OfficeTable, office_kind, read_office
 from cuspfa.data.tables.source_bytes import ZIP_START, is_workbook, source_bytes, unzipped
@@ -223,7 +225,7 @@ def _parsed(
         kind=found.kind,
         columns=columns,
         n_rows=columns[0].n_rows,
-        notes=[*notes, *(one.note for one in answers)],
+        notes=[*notes, *_labelled_missing(columns, found.labels), *(one.note for one in answers)],
         id_position=position,
         ids=ids,
         labels=with_value_labels(found.labels, answers),
@@ -232,6 +234,18 @@ def _parsed(
         separator=found.separator,
         decimal=decimal if found.kind in ("CSV", "TSV") else ".",
     )
+
+
+def _labelled_missing(columns: list[ParsedColumn], labels: list[ColumnLabels]) -> list[Note]:
+    """Notes on values that are read as numbers, and have the label of a missing answer."""
+    by_name = {one.name: one.numbers for one in columns}
+    found: dict[str, list[str]] = {}
+    for one in labels:
+        numbers = by_name.get(one.name)
+        for value, label in one.values:
+            if numbers is not None and is_missing_label(label) and np.any(numbers == value):
+                found.setdefault(f"{value:g} = {label}", []).append(one.name)
+    return [Note("labelled_missing", tuple(names), detail=what) for what, names in found.items()]
 
 
 def _without_row_names(notes: list[Note], row_names: str | None) -> list[Note]:
