@@ -26,7 +26,7 @@ from cuspfa.errors import DataError, InputError
 
 LARGEST_REPAIR = 0.1
 """Change of a correlation, by the repair of its matrix, from which on the matrix is refused."""
-ROUNDING = 0.0029
+CORRELATION_ROUNDING = 0.0029
 """Standard deviation of the rounding error of correlations with two decimals."""
 
 
@@ -311,7 +311,7 @@ def _check_rank(found: FoundMatrix, n: int, how: Reading) -> None:
     root = np.sqrt(np.diag(found.matrix))
     values = np.linalg.eigvalsh(found.matrix / np.outer(root, root))[::-1]
     # Rounded entries move the eigenvalues of p variables by about twice this error times √p.
-    rank = int(np.sum(values > 2 * ROUNDING * np.sqrt(p)))
+    rank = int(np.sum(values > 2 * CORRELATION_ROUNDING * np.sqrt(p)))
     if rank >= n:
         raise InputError(
             f"{how.spell('n')} must be the number of rows that the matrix was made of, at least "

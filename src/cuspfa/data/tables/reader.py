@@ -31,6 +31,7 @@ from cuspfa.data.tables.labels import ColumnLabels, is_missing_label
 from cuspfa.data.tables.notes import Note
 from cuspfa.data.tables.office import OfficeTable, office_kind, read_office
 from cuspfa.data.tables.source_bytes import ZIP_START, is_workbook, source_bytes, unzipped
+from cuspfa.data.tables.summary_rows import check_no_summaries
 from cuspfa.data.tables.text import whole_text
 from cuspfa.data.tables.triangles import MatrixKind, square_text
 from cuspfa.errors import DataError, InputError
@@ -198,6 +199,7 @@ def _parsed(
             notes = _without_row_names(notes, None if position is None else names[position])
         answers, undecided = _answers(names, chunks, position, how)
         by_name = {name: one for one in answers for name in one.columns}
+        cells = chunks
         chunks = [
             as_numbers(one, by_name[name]) if name in by_name else one
             for name, one in zip(names, chunks, strict=True)
@@ -207,6 +209,8 @@ def _parsed(
             for name, one in zip(names, chunks, strict=True)
         ]
         columns = [words_undecided(one) if one.name in undecided else one for one in columns]
+        if not is_matrix:
+            check_no_summaries(names, cells, columns, decimal)
     except DataError as error:
         raise DataError(f"{source}: {error}") from error
     ids = (
