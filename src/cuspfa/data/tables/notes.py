@@ -13,12 +13,14 @@ SEPARATOR_NAMES = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas"}
 DropCode = Literal[
     "text",
     "words",
+    "odd_word",
     "dates",
     "thousands",
     "per_cent",
     "mixed",
     "strays",
     "empty",
+    "formulas",
     "type",
     "constant",
     "narrow",
@@ -51,16 +53,19 @@ NoteCode = Literal[
     "no_diagonal",
     "repaired",
     "labelled_missing",
+    "formulas",
 ]
 _REASONS: dict[DropCode, str] = {
     "text": "text",
     "words": "words whose order is not known",
+    "odd_word": "words, one of which is in no scale with the others",
     "dates": "dates or times",
     "thousands": "numbers with thousands separators (save them without)",
     "per_cent": "numbers with per cent signs (save them without)",
     "mixed": "correct, or leave empty, {count} of {of} values that are not numbers",
     "strays": "correct, or leave empty, the values that are not numbers",
     "empty": "empty",
+    "formulas": "formulas without stored values",
     "type": "values of type {detail}, not numbers",
     "constant": "constant",
     "narrow": "varies too little for its size: subtract a constant first",
@@ -97,6 +102,8 @@ _NOTES: dict[NoteCode, str] = {
     "genes": "Column {columns} names genes or probes: the rows seem to be variables, and the "
     "columns samples. A factor analysis takes rows as observations: transpose the table.",
     "no_diagonal": "The rows are taken as a triangle without its diagonal, of {count} variables.",
+    "formulas": "{count} cell(s) are formulas without stored values, and are read as empty: in "
+    "{columns}. Open the workbook in Excel or LibreOffice and save it there.",
     "labelled_missing": "The file has a label for missing answers, {detail}, and does not declare "
     "the value as missing. It is read as a number in {columns}.",
     "repaired": "The matrix is not positive semi-definite, because of few digits or missing "
@@ -117,6 +124,7 @@ _ALWAYS_TOLD = (
     "no_diagonal",
     "repaired",
     "labelled_missing",
+    "formulas",
 )
 
 
@@ -129,8 +137,8 @@ class DroppedColumn:
     name : str
         Name of the column.
     code : str
-        The reason: text, words, dates, thousands, per_cent, mixed, strays, empty, type, constant,
-        narrow, few, counter, id, id_column or covariate.
+        The reason: text, words, odd_word, dates, thousands, per_cent, mixed, strays, empty,
+        formulas, type, constant, narrow, few, counter, id, id_column or covariate.
     count, of : int
         Numbers in the reason, such as the values that are not numbers, and all values.
     detail : str
@@ -163,14 +171,29 @@ class DroppedColumn:
 
     def told(self, spell: Spell = as_argument) -> str:
         """The reason, with the argument that changes it."""
-        if self.code == "id_column":
-            return f"names of rows, as {spell('id_column')} says"
+        return f"{self._said(spell)}{self._advice(spell)}"
+
+    def shown(self, spell: Spell = as_argument) -> str:
+        """The same with an example of the cells, for the terminal."""
+        return f"{self._said(spell)}{self.example}{self._advice(spell)}"
+
+    def _said(self, spell: Spell) -> str:
+        return (
+            f"names of rows, as {spell('id_column')} says"
+            if self.code == "id_column"
+            else self.reason
+        )
+
+    def _advice(self, spell: Spell) -> str:
+        order = spell("order", ("low", "…", "high"))
         if self.code == "words":
-            return f"{self.reason}; to give it: {spell('order', ('low', '…', 'high'))}"
+            return f"; to give it: {order}"
+        if self.code == "odd_word":
+            return f"; correct it, or give the order of all: {order}"
         if self.code in ("counter", "id", "covariate"):
             name = spell("include" if self.code == "covariate" else "columns")
-            return f"{self.reason}; to keep it, name it in {name}"
-        return self.reason
+            return f"; to keep it, name it in {name}"
+        return ""
 
 
 @dataclass(frozen=True)
@@ -183,7 +206,8 @@ class Note:
         The kind of note: format, encoding, row_names, renamed, nameless, header, no_header,
         empty_first_row, truth, missing, sheet, user_missing,
         answers, numbered, ordered, qualtrics, covariates, duplicates, genes,
-        no_diagonal, repaired or labelled_missing.
+        no_diagonal, repaired,
+        labelled_missing or formulas.
     columns : tuple of str
         Columns in the note.
     count : int

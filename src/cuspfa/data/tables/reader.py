@@ -28,7 +28,7 @@ from cuspfa.data.tables.cells import (
 from cuspfa.data.tables.column_names import find_column, unique_names
 from cuspfa.data.tables.dialect import DEFAULT_READING, Reading, find_dialect
 from cuspfa.data.tables.labels import ColumnLabels, is_missing_label
-from cuspfa.data.tables.notes import Note
+from cuspfa.data.tables.notes import DroppedColumn, Note
 from cuspfa.data.tables.office import OfficeTable, office_kind, read_office
 from cuspfa.data.tables.source_bytes import ZIP_START, is_workbook, source_bytes, unzipped
 from cuspfa.data.tables.summary_rows import check_no_summaries
@@ -208,7 +208,11 @@ def _parsed(
             column_of_arrow(name, one, missing, decimal)
             for name, one in zip(names, chunks, strict=True)
         ]
-        columns = [words_undecided(one) if one.name in undecided else one for one in columns]
+        columns = [
+            words_undecided(one, undecided[one.name]) if one.name in undecided else one
+            for one in columns
+        ]
+        columns = _with_formulas(columns, notes)
         if not is_matrix:
             check_no_summaries(names, cells, columns, decimal)
     except DataError as error:
@@ -238,6 +242,17 @@ def _parsed(
         separator=found.separator,
         decimal=decimal if found.kind in ("CSV", "TSV") else ".",
     )
+
+
+def _with_formulas(columns: list[ParsedColumn], notes: list[Note]) -> list[ParsedColumn]:
+    """Empty columns that have formulas, with that as the reason for dropping them."""
+    formulas = {name for note in notes if note.code == "formulas" for name in note.columns}
+    return [
+        replace(one, dropped=DroppedColumn(one.name, "formulas"))
+        if one.name in formulas and one.dropped is not None and one.dropped.code == "empty"
+        else one
+        for one in columns
+    ]
 
 
 def _labelled_missing(columns: list[ParsedColumn], labels: list[ColumnLabels]) -> list[Note]:
@@ -314,6 +329,10 @@ def _of_office(table: OfficeTable, how: Reading) -> _Format:
         notes = found.notes
         if table.other_sheets:
             notes = [Note("sheet", tuple(table.other_sheets), detail=str(table.sheet)), *notes]
+        formulas = {j: k for j, k in table.empty_formulas.items() if 0 <= j < len(found.names)}
+        if formulas:
+            of_columns = tuple(found.names[j] for j in sorted(formulas))
+            notes = [*notes, Note("formulas", of_columns, sum(formulas.values()))]
         return found._replace(kind=table.kind, notes=notes, sheet=table.sheet, separator=",")
     names, notes = unique_names(table.names)
     if table.n_user_missing:
