@@ -607,6 +607,20 @@ def test_a_search_that_climbs_is_told_of_early(monkeypatch, capsys):
     assert "no small number" not in quiet
 
 
+def test_a_sampled_model_error_needs_complete_data(cuspfa):
+    rows = answers().tolist()
+    path = write_csv("rows.csv", "abcdefgh", rows[:17] + [[*row[:7], ""] for row in rows[17:20]])
+    fit = ("fit", path, "--method", "gibbs", "--model-error", "0.05")
+    code, _, err = cuspfa(*fit, "--columns", "a,b,c,h")
+    said = " ".join(err.split())
+    assert code == 2
+    assert "--method gibbs needs data without missing values. Got 3 that are missing." in said
+    assert said.endswith("Use --method variational, or leave out --model-error.")
+    path = write_csv("rows.csv", "abcdefghijklmnop", [[*r, *(-x for x in r)] for r in rows[:12]])
+    err = cuspfa("fit", path, *fit[2:])[2]
+    assert "needs more rows than columns. Got 12 rows and 16 columns." in " ".join(err.split())
+
+
 @pytest.mark.parametrize("method", ["variational", "gibbs"])
 def test_time_that_is_over(cuspfa, plain_csv, method):
     words = ("fit", plain_csv, "--method", method, "--max-time", "1e-6")
