@@ -41,7 +41,7 @@ def check_no_summaries(
     types = needed("pyarrow", "Reading tables", "files").types
     for name, column in zip(names, cells, strict=True):
         if types.is_string(column.type) or types.is_large_string(column.type):
-            _check_names(name, column.to_pylist(), decimal)
+            _check_names(name, column, decimal)
     _check_values(columns)
 
 
@@ -50,18 +50,20 @@ def _word(cell: str | None) -> str:
     return " ".join(plain.split())
 
 
-def _check_names(name: str, cells: list[str | None], decimal: str) -> None:
-    start = max(len(cells) - LAST_ROWS, 0)
+def _check_names(name: str, column: Any, decimal: str) -> None:
+    start = max(len(column) - LAST_ROWS, 0)
+    last = column.slice(start).to_pylist()
     found: list[int] = []
-    for row in range(len(cells) - 1, start - 1, -1):  # from the last row upwards
-        if is_missing(cells[row]):
+    for row in range(len(column) - 1, start - 1, -1):  # from the last row upwards
+        if is_missing(last[row - start]):
             continue
-        word = _word(cells[row])
+        word = _word(last[row - start])
         if not (SURE_WORDS.fullmatch(word) or UNSURE_WORDS.fullmatch(word)):
             break
         found.insert(0, row)
     if not found:
         return
+    cells = column.to_pylist()
     above = [cell for cell in cells[: found[0]] if cell is not None and not is_missing(cell)]
     n_numbers = sum(parse_number(cell, decimal) is not None for cell in above)
     if 2 * n_numbers <= len(above):
