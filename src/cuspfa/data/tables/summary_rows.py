@@ -85,7 +85,9 @@ def _check_values(columns: Sequence[ParsedColumn]) -> None:
     n = len(numbers[0]) if numbers else 0
     for row in range(max(n - LAST_ROWS, FEWEST_ABOVE), n):
         for what, summary in (("means", np.mean), ("sums", np.sum)):
-            if _is_summary(numbers, row, summary):
+            with np.errstate(over="ignore", invalid="ignore"):  # of values near the largest number
+                found = _is_summary(numbers, row, summary)
+            if found:
                 raise DataError(
                     f"summaries below the rows are no observations. Got the {what} of the rows "
                     f"above in row {row + 1}. Remove it from the file, and all rows below it."
@@ -105,7 +107,7 @@ def _is_summary(numbers: Sequence[Array], row: int, summary: Callable[[Array], A
         near = SUMMARY_ERROR * max(abs(value), float(np.ptp(above)))
         if np.array_equal(above, np.floor(above)) and not value.is_integer():
             near = MEAN_ROUNDING
-        if abs(value - float(summary(above))) > near:
+        if not abs(value - float(summary(above))) <= near < np.inf:
             return False
         n_equal += 1
         own += value not in above
