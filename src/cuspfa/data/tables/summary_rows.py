@@ -39,9 +39,10 @@ def check_no_summaries(
     `cells` are Arrow columns as they were read, and `columns` the same as numbers.
     """
     types = needed("pyarrow", "Reading tables", "files").types
+    n_numbers = sum(one.numbers is not None for one in columns)
     for name, column in zip(names, cells, strict=True):
         if types.is_string(column.type) or types.is_large_string(column.type):
-            _check_names(name, column, decimal)
+            _check_names(name, column, decimal, n_numbers)
     _check_values(columns)
 
 
@@ -50,7 +51,7 @@ def _word(cell: str | None) -> str:
     return " ".join(plain.split())
 
 
-def _check_names(name: str, column: Any, decimal: str) -> None:
+def _check_names(name: str, column: Any, decimal: str, n_columns: int) -> None:
     start = max(len(column) - LAST_ROWS, 0)
     last = column.slice(start).to_pylist()
     found: list[int] = []
@@ -61,7 +62,7 @@ def _check_names(name: str, column: Any, decimal: str) -> None:
         if not (SURE_WORDS.fullmatch(word) or UNSURE_WORDS.fullmatch(word)):
             break
         found.insert(0, row)
-    if not found:
+    if not found or found[0] == n_columns:  # or they are below a correlation matrix
         return
     cells = column.to_pylist()
     above = [cell for cell in cells[: found[0]] if cell is not None and not is_missing(cell)]
