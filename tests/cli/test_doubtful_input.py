@@ -209,6 +209,26 @@ def test_codes_are_told_by_value_with_their_columns():
     assert second.value == 888
 
 
+@pytest.mark.parametrize("code", [99, 999, -99, -9, 888, 9, 1234])
+def test_a_code_that_is_once_in_each_of_several_columns(code):
+    rows = np.random.default_rng(5).integers(1, 5, (200, 10)).astype(float)
+    rows[np.arange(10), np.arange(10)] = code
+    (found,) = find_codes([f"q{j}" for j in range(10)], rows)
+    assert (found.value, found.count, len(found.columns)) == (code, 10, 10)
+    assert not find_codes([f"q{j}" for j in range(9)], rows[9:, :9])
+
+
+@pytest.mark.parametrize("kind", HEAVY)
+def test_columns_with_heavy_tails_share_no_code(kind):
+    rng = np.random.default_rng(4)
+    alarms = 0
+    for n in (60, 1000):
+        for _ in range(5):
+            rows = np.column_stack([HEAVY[kind](rng, n) for _ in range(20)]).astype(float)
+            alarms += bool(find_codes([f"q{j}" for j in range(20)], rows))
+    assert alarms <= 1
+
+
 def test_missing_makes_cells_missing(read):
     content = "a,b,c,d\n" + "".join(
         f"{a},{b},{c},{d}\n"

@@ -612,6 +612,20 @@ def test_a_search_that_climbs_is_told_of_early(monkeypatch, capsys):
     assert "no small number" not in quiet
 
 
+def test_a_sampled_model_error_needs_complete_data(cuspfa):
+    rows = answers().tolist()
+    path = write_csv("rows.csv", "abcdefgh", rows[:17] + [[*row[:7], ""] for row in rows[17:20]])
+    fit = ("fit", path, "--method", "gibbs", "--model-error", "0.05")
+    code, _, err = cuspfa(*fit, "--columns", "a,b,c,h")
+    said = " ".join(err.split())
+    assert code == 2
+    assert "--method gibbs needs data without missing values. Got 3 that are missing." in said
+    assert said.endswith("Use --method variational, or leave out --model-error.")
+    path = write_csv("rows.csv", "abcdefghijklmnop", [[*r, *(-x for x in r)] for r in rows[:12]])
+    err = cuspfa("fit", path, *fit[2:])[2]
+    assert "needs more rows than columns. Got 12 rows and 16 columns." in " ".join(err.split())
+
+
 @pytest.mark.parametrize("method", ["variational", "gibbs"])
 def test_time_that_is_over(cuspfa, plain_csv, method):
     words = ("fit", plain_csv, "--method", method, "--max-time", "1e-6")
@@ -851,6 +865,11 @@ def test_codes_among_new_rows_are_told(cuspfa, plain_csv, command):
     assert code == 0
     assert "Warning: -999 occurs 4 times" in " ".join(err.split())
     assert "Warning" not in cuspfa(command, "fit.cusp", data, "--missing", "-999")[2]
+    rows = answers()
+    rows[[3, 9, 20, 31], [0, 2, 4, 6]] = -99  # once in each column
+    data = write_csv("coded.csv", "abcdefgh", rows.tolist())
+    said = " ".join(cuspfa(command, "fit.cusp", data)[2].split())
+    assert "Warning: -99 occurs 4 times, far from all other values, in a, c, e, g." in said
 
 
 def test_standard_output_that_is_closed(plain_csv):

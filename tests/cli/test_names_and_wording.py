@@ -105,3 +105,13 @@ def test_a_wording_file_is_read_before_the_fit(cuspfa, data, tmp_path):
     assert "wrong.csv has a text for none of the columns" in err
     assert cuspfa(*FIT, "--wording", "none.csv")[0] == 2
     assert not (tmp_path / "fit.cusp").exists()
+
+
+def test_names_of_a_wording_file_that_are_no_columns_are_told(cuspfa, data):
+    told = "Warning: items.csv has texts for names that are not columns of the fit: 'E9'."
+    code, out, err = cuspfa(*FIT, "--wording", "items.csv", "-o", "fit.cusp")
+    assert (code, err) == (0, "")
+    assert " ".join(out.split()).count(told) == 1
+    for command in (("table", "-o", "t.md"), ("plot", "loadings", "-o", "p.svg")):
+        words = (command[0], "fit.cusp", *command[1:])
+        assert told in " ".join(cuspfa(*words, "--wording", "items.csv")[2].split())

@@ -1,3 +1,10 @@
+"""Moments that no rows can have."""
+
+import numpy as np
+import pytest
+
+from cuspfa import CuspFactorAnalysis, Moments
+from cuspfa.errors import DataError
 
 
 def test_more_rank_than_rows_can_have_is_refused():

@@ -7,7 +7,7 @@ import pytest
 
 import cuspfa
 from cuspfa import CuspFactorAnalysis, datasets, load
-from cuspfa.errors import DataError, FileError, InputError
+from cuspfa.errors import CuspWarning, DataError, FileError, InputError
 
 BFI = datasets.load_bfi(subset="paper", as_frame=True).data[
     ["N1", "N2", "N3", "N4", "C1", "C2", "C3", "C4"]
@@ -106,7 +106,7 @@ def test_wording(model, tmp_path):
 @pytest.mark.parametrize(
     "text",
     [
-        'item,wording\nN1,"Get angry, easily"\nQ9,unknown\n',
+        'item,wording\nN1,"Get angry, easily"\n',
         "N1;Get angry, easily\nC1;Do my work",
         "N1\tGet angry, easily\nC1\tDo my work",
         "N1,Get angry, easily\nC1,Do my work",  # without quotes
@@ -118,6 +118,14 @@ def test_wording_of_files(model, tmp_path, text):
     path.write_text(text, encoding="utf-8-sig")
     posterior = model.posterior_.with_wording(path)
     assert posterior.column_labels[0] == "Get angry, easily"
+
+
+def test_names_of_a_file_that_are_no_columns_are_told(model, tmp_path):
+    path = tmp_path / "items.csv"
+    path.write_text("Q8,unknown\nN1,Get angry\nQ9,unknown\nC9\n")
+    with pytest.warns(CuspWarning, match="not columns of the fit: 'Q8', 'Q9', 'C9'.$"):
+        posterior = model.posterior_.with_wording(path)
+    assert posterior.column_labels[0] == "Get angry"
 
 
 def test_wording_of_a_workbook(model, tmp_path):

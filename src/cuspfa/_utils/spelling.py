@@ -35,6 +35,8 @@ def as_option(name: str, value: Any = None) -> str:
         return "--no-header" if value is False else option
     if value is None:
         return option
+    if name == "kind":
+        return f"--{value}"
     if name == "decimal":
         value = {".": "point", ",": "comma"}[value]
     return f"{option} {shlex.quote(','.join(value) if isinstance(value, tuple) else str(value))}"
@@ -48,7 +50,7 @@ def showing_fit(path: str, spell: Spell) -> str:
 def fitting_matrix(what: str, kind: str, spell: Spell) -> str:
     """How a correlation or covariance matrix is fitted, in the form of `spell`."""
     if spell is as_option:
-        return f"cuspfa fit {shlex.quote(what)} --correlation --n N"
+        return f"cuspfa fit {shlex.quote(what)} --{kind} --n N"
     if Path(what).suffix in ("", ".npy", ".zarr", ".h5ad"):  # no file that read_moments reads
         matrix = "X" if what == "X" else "matrix"
         return f"CuspFactorAnalysis().fit_moments(Moments.from_{kind}({matrix}, n=...))"

@@ -23,7 +23,7 @@ from cuspfa.data.tables.cells import column_of_numbers
 from cuspfa.data.tables.column_names import find_column
 from cuspfa.data.tables.read_table import Table, load_table, reads_by_blocks, screened
 from cuspfa.data.tables.reader import FileTable
-from cuspfa.errors import InputError
+from cuspfa.errors import DataError, InputError
 from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
 from cuspfa.inference.gibbs.settings import Gibbs
 from cuspfa.inference.variational.settings import Variational
@@ -146,8 +146,26 @@ def read_data(
     """
     table = _table(options, page, factors, quiet)
     check_enough_columns(factors, len(table.names))
+    if isinstance(options, ModelOptions):
+        check_sampled_error(options, table)
     show_table(page, table, quiet=quiet)
     return table
+
+
+def check_sampled_error(options: ModelOptions, table: Table) -> None:
+    """Refuse data for which a model error cannot be sampled, as far as is known before the fit."""
+    if options.method != "gibbs" or options.model_error == 0:
+        return
+    n_missing, got = sum(table.n_missing.values()), ""
+    if n_missing:
+        got = f"data without missing values. Got {n_missing} that are missing."
+    elif table.stream is None and table.n_rows <= len(table.names):
+        got = f"more rows than columns. Got {table.n_rows} rows and {len(table.names)} columns."
+    if got:
+        raise DataError(
+            f"--model-error {options.model_error:g} with --method gibbs needs {got} Use --method "
+            "variational, or leave out --model-error."
+        )
 
 
 def show_table(page: Page, table: Table, *, quiet: bool) -> None:
@@ -227,7 +245,7 @@ def _table(options: DataOptions, page: Page, factors: int | None, quiet: bool) -
     def choose(names: list[str]) -> ColumnChoice:
         return choose_columns(options, names, factors)
 
-    if isinstance(options, MomentsOptions) and options.correlation:
+    if isinstance(options, MomentsOptions) and options.matrix_kind is not None:
         return read_matrix(options, choose)
     if options.data is None:
         file = example_file(options.id_column)

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 if TYPE_CHECKING:
     from cuspfa.data.tables.dialect import Reading
+    from cuspfa.data.tables.triangles import MatrixKind
 
 DECIMAL_SIGNS = {"point": ".", "comma": ","}
 """The words of --decimal, and the signs that they stand for."""
@@ -227,9 +228,11 @@ class MomentsOptions(DataOptions):
     ] = None
     correlation: Annotated[
         bool,
-        flag_option(
-            "The file is a correlation or covariance matrix, or a triangle of one, of --n rows."
-        ),
+        flag_option("The file is a correlation matrix, or a triangle of one, of --n rows."),
+    ] = False
+    covariance: Annotated[
+        bool,
+        flag_option("The file is a covariance matrix, or a triangle of one, of --n rows."),
     ] = False
     n: Annotated[
         int | None,
@@ -245,6 +248,13 @@ class MomentsOptions(DataOptions):
         str | None,
         Parameter(help="Standard deviations of the variables of a matrix, with commas."),
     ] = None
+
+    @property
+    def matrix_kind(self) -> MatrixKind | None:
+        """What the file is, if it is a matrix."""
+        if self.correlation:
+            return "correlation"
+        return "covariance" if self.covariance else None
 
 
 @dataclass(frozen=True, kw_only=True)

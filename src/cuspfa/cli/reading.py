@@ -96,12 +96,15 @@ def check_matrix_options(options: MomentsOptions) -> None:
     """Refuse options of a matrix without one, and options of rows with one."""
     of_matrix = {"--n": options.n, "--means": options.means, "--sds": options.sds}
     given = [name for name, value in of_matrix.items() if value is not None]
-    if given and not options.correlation:
-        raise InputError(f"{given[0]} is for a matrix. Give --correlation too.")
-    if not options.correlation:
+    kind = options.matrix_kind
+    if given and kind is None:
+        raise InputError(f"{given[0]} is for a matrix. Give --correlation or --covariance too.")
+    if kind is None:
         return
+    if options.correlation and options.covariance:
+        raise InputError("give --correlation or --covariance, not both.")
     if options.data is None:
-        raise InputError("--correlation is for a file with a matrix. Give one.")
+        raise InputError(f"--{kind} is for a file with a matrix. Give one.")
     of_rows = {
         "--id": options.id_column,
         "--missing": options.read.missing,
@@ -110,7 +113,7 @@ def check_matrix_options(options: MomentsOptions) -> None:
     }
     wrong = [name for name, value in of_rows.items() if value is not None]
     if wrong:
-        raise InputError(f"{wrong[0]} is for rows, and --correlation for a matrix. Give one.")
+        raise InputError(f"{wrong[0]} is for rows, and --{kind} for a matrix. Give one.")
 
 
 def read_matrix(options: MomentsOptions, choose: ChooseColumns) -> Table:
@@ -121,6 +124,7 @@ def read_matrix(options: MomentsOptions, choose: ChooseColumns) -> Table:
         choose,
         how=options.read.reading(),
         n=options.n,
+        kind=options.matrix_kind,
         means=_numbers("--means", options.means),
         sds=_numbers("--sds", options.sds),
     )

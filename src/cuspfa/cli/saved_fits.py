@@ -6,9 +6,12 @@ import csv
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cuspfa.cli.console import Terminal
 from cuspfa.cli.options import ShowOptions
+from cuspfa.cli.terminal import Page, show_warnings
 from cuspfa.data.tables.reader import is_saved_fit
 from cuspfa.data.tables.source_bytes import no_such_file
+from cuspfa.data.tables.wording import read_wording
 from cuspfa.errors import InputError
 
 if TYPE_CHECKING:
@@ -45,8 +48,11 @@ def given_names(show: ShowOptions) -> list[str] | None:
     return None if show.names is None else comma_words("--names", show.names)
 
 
-def shown_as(posterior: Posterior, show: ShowOptions) -> Posterior:
-    """The posterior with the names, signs and wording of the command line."""
+def shown_as(posterior: Posterior, show: ShowOptions, *, quiet: bool = False) -> Posterior:
+    """The posterior with the names, signs and wording of the command line.
+
+    Names in a file of --wording that are no columns are told, unless it is `quiet`.
+    """
     names = given_names(show)
     if names is not None:
         try:
@@ -60,7 +66,10 @@ def shown_as(posterior: Posterior, show: ShowOptions) -> Posterior:
         except InputError as error:
             raise InputError(f"--reverse: {error}") from None
     if show.wording is not None:
-        posterior = posterior.with_wording(str(show.wording))
+        wording = read_wording(str(show.wording), posterior.column_names)
+        if wording.unused and not quiet:
+            show_warnings(Page(Terminal(stderr=True)), [wording.unused])
+        posterior = posterior.with_wording(wording.texts)
     return posterior
 
 

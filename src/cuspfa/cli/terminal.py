@@ -117,7 +117,7 @@ def show_left_out(page: Page, table: Table) -> None:
         shown = table.dropped[:SHOWN_LEFT_OUT]
         width = min(24, max(cell_len(one.name) for one in shown))
         for one in shown:
-            told = one.told(as_option) + one.example
+            told = one.shown(as_option)
             lines = textwrap.wrap(told, max(PAGE_WIDTH - width - 4, 20), break_on_hyphens=False)
             page.line(f"  {_padded(shortened(one.name, width), width)}  {lines[0]}")
             for line in lines[1:]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import reprlib
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.sparse import issparse
@@ -23,10 +23,12 @@ from cuspfa.data.validate import check_rows
 from cuspfa.errors import DataError
 from cuspfa.io import moments_format
 
-ROUNDED = 1e-6
-"""Eigenvalues of a correlation matrix below which they may be rounding errors."""
+CORRELATION_ROUNDING = 0.0029
+"""Standard deviation of the rounding error of correlations with two decimals."""
 LARGEST_CHECKED = 2000
 """Columns up to which the eigenvalues of given moments are checked."""
+RAISED_TO = 1e-8
+"""Eigenvalue that takes the place of negative ones, on the correlation scale."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -112,13 +114,13 @@ class Moments:
             name = "" if self.names is None else f" ({self.names[j]!r})"
             raise DataError(f"column {j}{name} of the moments is constant. Drop it.")
         if len(self.mean) <= LARGEST_CHECKED:
-            values = np.linalg.eigvalsh(self.cross_products / self._size())
-            rank = int(np.sum(values > ROUNDED))
+            values = np.asarray(np.linalg.eigvalsh(self.cross_products / self._size()), float)
+            rank = rank_of(values)
             if rank > self.n - 1:
                 raise DataError(
                     f"n must be larger: {self.n} rows have cross-products of rank {self.n - 1} at "
-                    f"most, and these are of rank {rank}. Were the rows more, or is the matrix made "
-                    "of pairs of columns?"
+                    f"most, and these are of rank {rank}. Were the rows more, or is the matrix "
+                    "made of pairs of columns?"
                 )
             lowest = float(values[0])
             if lowest < -1e-8:
@@ -325,24 +327,54 @@ def _square_matrix(name: str, matrix: Any) -> tuple[Array, list[str] | None]:
     return np.asarray((result + result.T) / 2), names
 
 
+def rank_of(eigenvalues: Array) -> int:
+    """The rank of a correlation matrix whose entries may be rounded.
+
+    That moves the eigenvalues of p variables by about twice the error of an entry times √p.
+    """
+    rounding = 2 * CORRELATION_ROUNDING * np.sqrt(len(eigenvalues))
+    return int(np.sum(eigenvalues > rounding))
+
+
+class Repaired(NamedTuple):
+    """A matrix with the same diagonal and no negative eigenvalue."""
+
+    matrix: Array
+    lowest: float
+    """The smallest eigenvalue before, on the correlation scale."""
+    change: Array
+    """(p, p) sizes of the changes, on the correlation scale."""
+
+
+def repaired(matrix: Array) -> Repaired | None:
+    """A matrix whose negative eigenvalues are raised to a small number; None if there are none.
+
+    Its diagonal must be positive.
+    """
+    sd = np.sqrt(np.diag(matrix))
+    scale = np.outer(sd, sd)
+    values, vectors = np.linalg.eigh(matrix / scale)
+    if values[0] >= -1e-10:
+        return None
+    found = (vectors * np.maximum(values, RAISED_TO)) @ vectors.T
+    root = np.sqrt(np.diag(found))
+    found = found / np.outer(root, root)
+    return Repaired(found * scale, float(values[0]), np.abs(found - matrix / scale))
+
+
 def _positive_definite(name: str, matrix: Array) -> Array:
     """The matrix or, with a warning, one with the same diagonal and no negative eigenvalue."""
     diagonal = np.diag(matrix)
     if np.any(diagonal <= 0):
         j = int(np.argmin(diagonal))
         raise DataError(f"{name} must have a positive diagonal. Got {diagonal[j]!r} at index {j}.")
-    sd = np.sqrt(diagonal)
-    values, vectors = np.linalg.eigh(matrix / np.outer(sd, sd))
-    floor = 1e-8
-    if values[0] >= -1e-10:
+    found = repaired(matrix)
+    if found is None:
         return matrix
-    repaired = (vectors * np.maximum(values, floor)) @ vectors.T
-    root = np.sqrt(np.diag(repaired))
-    repaired = repaired / np.outer(root, root) * np.outer(sd, sd)
-    change = float(np.abs(repaired - matrix).max())
+    change = float(np.abs(found.matrix - matrix).max())
     warn(
-        f"{name} is not positive semi-definite (smallest eigenvalue {values[0]:.3g} on the "
-        f"correlation scale); its negative eigenvalues were raised to {floor:g}, which changed "
+        f"{name} is not positive semi-definite (smallest eigenvalue {found.lowest:.3g} on the "
+        f"correlation scale); its negative eigenvalues were raised to {RAISED_TO:g}, which changed "
         f"entries by up to {change:.3g}. Use more digits, or one set of complete rows."
     )
-    return np.asarray(repaired)
+    return found.matrix

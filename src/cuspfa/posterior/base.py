@@ -17,6 +17,7 @@ import numpy as np
 from cuspfa._typing import Array, EngineName, Indices, RandomState
 from cuspfa._utils.arguments import between, generator, must_be, one_of, true_or_false
 from cuspfa._utils.tables import data_frame
+from cuspfa._utils.warn import warn
 from cuspfa.data.column_choice import check_columns
 from cuspfa.data.tables.labels import ColumnLabels
 from cuspfa.data.tables.wording import read_wording
@@ -320,7 +321,7 @@ class Posterior(ABC):
         ----------
         wording : mapping from str to str, or path
             The wording by the name of the column, or a file with these two in each row. Names in
-            a file that are not columns of the fit are ignored.
+            a file that are not columns of the fit are not used, with a warning.
 
         Examples
         --------
@@ -331,7 +332,10 @@ class Posterior(ABC):
         ['Get angry easily.', '', '', '']
         """
         if isinstance(wording, (str, os.PathLike)):
-            wording = read_wording(os.fspath(wording), self.column_names)
+            found = read_wording(os.fspath(wording), self.column_names)
+            if found.unused:
+                warn(found.unused)
+            wording = found.texts
         return self._presented(with_wording(self.presentation, wording, self.column_names))
 
     def _presented(self, presentation: Presentation) -> Self:

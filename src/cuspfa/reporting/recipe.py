@@ -40,7 +40,8 @@ def _data_code(data: DataProvenance | None) -> tuple[list[str], list[str], str]:
             lines.append(f"X = X[{list(data.names)!r}]")
         return ["datasets"], lines, "X"
     if data.kind.endswith("matrix"):
-        arguments = [repr(data.source), *_reading_arguments(data)]
+        kind = data.kind.removesuffix(" matrix")
+        arguments = [repr(data.source), *_reading_arguments(data), f"kind={kind!r}"]
         return ["read_moments"], [f"moments = read_moments({', '.join(arguments)})"], "moments"
     if data.options == ReadOptions() and not _covariates(data):
         return [], [], repr(data.source)

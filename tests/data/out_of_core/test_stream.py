@@ -413,7 +413,7 @@ def _cut(kind):
         ("v.npy", lambda path: np.save(path, np.zeros(3)), "must be a table. Got 1 dimensions"),
         ("s.npy", lambda path: np.save(path, np.array([["a"]])), "not numeric"),
         ("k.npy", lambda path: np.save(path, np.ones((9, 3))), r"k.npy has 9 row\(s\)"),
-        ("l.npy", lambda path: np.save(path, np.ones((19, 3))), "x1: constant, always 1"),
+        ("l.npy", lambda path: np.save(path, np.ones((19, 3))), "x1, x2, x3: constant, always 1"),
         ("one.npy", lambda path: np.save(path, np.ones((1, 1))), "1 column"),
     ],
 )

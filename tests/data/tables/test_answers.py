@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from cuspfa import read_table
+from cuspfa._utils.spelling import as_option
 from cuspfa.cli.app import run_program
 from cuspfa.data.tables.answers import _RANKS, SCALES, as_order
 from cuspfa.errors import InputError
@@ -98,6 +99,52 @@ def test_words_without_a_known_order_are_left_out_with_advice(tmp_path: Path, li
     }
     assert found.dropped[0].told().endswith("to give it: order=('low', '…', 'high')")
     assert not found.answers
+
+
+@pytest.mark.parametrize("limit", [None, "100MB"])
+def test_a_misspelt_word_is_named(tmp_path: Path, limit: Any) -> None:
+    own = ["rot", "gelb", "grün"]
+    cells, other = words(1, AGREE), words(4, own)
+    cells[7], other[9] = "Stongly agree", "grûn"
+    path = table(tmp_path, a=cells, b=words(2, AGREE), c=words(3, own), d=other)
+    found = {one.name: one for one in read_table(path, memory_limit=limit).dropped}
+    assert found["a"].code == found["d"].code == "odd_word"
+    assert "Stongly" not in found["a"].told()
+    assert (
+        found["a"]
+        .shown(as_option)
+        .endswith(
+            'in no scale with the others: "Stongly agree"; correct it, or give the order of all: '
+            "--order 'low,…,high'"
+        )
+    )
+    assert '"grûn"' in found["d"].shown()
+    given = read_table(path, order="rot,gelb,grün", memory_limit=limit)
+    assert '"grûn"' in next(one for one in given.dropped if one.name == "d").shown()
+
+
+@pytest.mark.parametrize("limit", [(), ("--memory-limit", "100MB")])
+def test_words_alone_are_an_error_with_advice(
+    tmp_path: Path, limit: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = ["rot", "gelb", "grün"]
+    about = {f"asked{j}": ["2024-01-02"] * N for j in range(6)}
+    path = tmp_path / "t.csv"
+    pd.DataFrame({**about, **{f"q{j}": words(j, own) for j in range(6)}}).to_csv(path, index=False)
+    assert run_program(["fit", str(path), *limit]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "Dropped: q0, q1, q2, q3 and 2 more: words whose order is not known, such as" in said
+    assert "; to give it: --order 'low,…,high'. asked0, asked1" in said
+
+
+def test_numbers_with_a_blank_among_them_are_no_words(tmp_path: Path) -> None:
+    path = tmp_path / "t.xlsx"
+    cells: list[Any] = list(codes(1, 5) + 1)
+    cells[3] = "  "
+    pd.DataFrame({"a": cells, "b": codes(2, 5), "c": codes(3, 5)}).to_excel(path, index=False)
+    found = read_table(path)
+    assert (found.notes, found.n_missing) == ([], {"a": 1})
+    np.testing.assert_array_equal(found.rows[4:, 0], codes(1, 5)[4:] + 1)
 
 
 def test_scales_have_each_word_once_and_sides_that_mirror() -> None:

@@ -16,6 +16,7 @@ import pytest
 import xlsxwriter
 
 from cuspfa import CuspFactorAnalysis, RowStream, datasets, read_table
+from cuspfa._utils.spelling import as_option
 from cuspfa.cli.app import run_program
 from cuspfa.data.tables import office, office_child, source_bytes
 from cuspfa.data.tables.labels import ColumnLabels, ValueLabel
@@ -228,6 +229,25 @@ def test_labels_and_user_missing_values_of_spss(tmp_path: Path) -> None:
     assert read_table(path, columns=["b", "c"]).labels == LABELS[1:]
 
 
+def test_a_value_labelled_as_missing_and_not_declared(tmp_path: Path) -> None:
+    frame = pd.DataFrame({name: rating(j) for j, name in enumerate("abcd")})
+    frame.loc[3, ["a", "c"]], frame.loc[4, "a"], frame.loc[7, "d"] = 9, 8, 7
+    labels: dict[int | float, str] = {
+        1: "never",
+        7: "very often",
+        8: "Don’t know/Refused",
+        9: "NO ANSWER",
+    }
+    path = tmp_path / "t.sav"
+    pyreadstat.write_sav(frame, path, variable_value_labels=dict.fromkeys("acd", labels))
+    told = [note.told(as_option) for note in read_table(path).notes if note.is_doubt]
+    assert len(told) == 2
+    assert "8 = Don’t know/Refused" in told[0]
+    assert told[1].endswith("as a number in a, c. To make it missing: --missing 9")
+    assert read_table(path, missing=[8, 9]).n_missing == {"a": 2, "c": 1}
+    assert not [note for note in read_table(path, missing=[8, 9]).notes if note.is_doubt]
+
+
 def test_labels_and_missing_values_of_stata(tmp_path: Path) -> None:
     frame = pd.DataFrame({name: rating(j) for j, name in enumerate("abcd")}).astype(object)
     frame.loc[3, "a"] = "z"
@@ -432,3 +452,53 @@ def test_a_missing_package_names_the_extra(
     )
     with pytest.raises(InputError, match=rf"needs {package}: pip install 'cuspfa\[office\]'"):
         read_table(tmp_path / f"t{kind}")
+
+
+@pytest.mark.parametrize("kind", [".xlsx", ".csv"])
+@pytest.mark.parametrize(
+    "above",
+    [
+        [["My study"], []],
+        [["My study"], ["of 2023"]],
+        [["Agreeable", "", "", "Open"]],
+    ],
+)
+def test_rows_above_the_names_of_columns(kind: str, above: list[list[str]], tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).integers(1, 6, (30, 5)).tolist()
+    path = tmp_path / f"t{kind}"
+    blank = [[*row, *[""] * (5 - len(row))] for row in above]
+    frame = pd.DataFrame([*blank, NAMES, *rows])
+    if kind == ".csv":
+        frame.to_csv(path, index=False, header=False)
+    else:
+        frame.to_excel(path, index=False, header=False)
+    place = len(above) + 1
+    message = rf"row {place} \(\"a\", \"b\", \"c\", …\).*remove lines above it"
+    with pytest.raises(DataError, match=message):
+        read_table(path)
+
+
+def test_formulas_without_stored_values(tmp_path: Path) -> None:
+    path = tmp_path / "t.xlsx"
+    with xlsxwriter.Workbook(path) as book:
+        book.add_worksheet("first & empty")
+        cells = book.add_worksheet("second <1>")
+        cells.write_row(1, 2, [*NAMES, "sum", "twice"])
+        for i in range(30):
+            cells.write_row(2 + i, 2, rating(i)[:5])
+            cells.write_formula(2 + i, 7, f"=SUM(C{i + 3}:G{i + 3})", None, "")
+            cells.write_formula(2 + i, 8, f"=2*C{i + 3}", None, "" if i < 4 else i % 5)
+            cells.write_formula(2 + i, 9, '=""', None, "text")
+    table = read_table(path, sheet="second <1>")
+    (note,) = (one for one in table.notes if one.code == "formulas")
+    assert (note.columns, note.count, note.is_doubt) == (("sum", "twice"), 34, True)
+    assert "Open the workbook in Excel or LibreOffice" in str(note)
+    reasons = {one.name: one.reason for one in table.dropped}
+    assert reasons["sum"] == "formulas without stored values"
+    assert table.n_missing == {"twice": 4}
+    with xlsxwriter.Workbook(path) as book:
+        cells = book.add_worksheet()
+        for i in range(30):
+            cells.write_formula(i, 0, "=RAND()", None, "")
+    with pytest.raises(DataError, match="are formulas without stored values"):
+        read_table(path)

@@ -75,7 +75,9 @@ def run_fit(options: FitOptions, began: float) -> None:
     table = read_data(options, page, factors=options.factors, quiet=options.quiet)
     on_disk = table.stream is not None
     if options.show.wording is not None:
-        read_wording(str(options.show.wording), table.names)  # before the work is done
+        # Before the work is done.
+        wording = read_wording(str(options.show.wording), table.names)
+        show_warnings(page, [wording.unused] if wording.unused else [])
     cost = cost_of_incomplete(table.n_rows, table.n_incomplete, len(table.names), options.factors)
     if cost is not None and table.n_missing:
         page.paragraph(terminal_text(cost))
@@ -256,7 +258,7 @@ def _shown_as(posterior: Posterior, show: ShowOptions) -> tuple[Posterior, list[
     )
     for one in parts:
         try:
-            posterior = shown_as(posterior, one)
+            posterior = shown_as(posterior, one, quiet=True)
         except InputError as error:
             told.append(f"{error} It is left out.")
     return posterior, told

@@ -74,7 +74,9 @@ def _pass(stream: RowStream, sums: bool) -> ScreenedRows:
     reader = stream.reader
     names = stream.names or made_up_names(stream.n_columns)
     if reader.dropped or not reader.choice.insists:
-        check_columns_enough(stream.source, len(names), reader.dropped, _n_cells(stream))
+        check_columns_enough(
+            stream.source, len(names), reader.dropped, _n_cells(stream), stream.how.spell
+        )
     watched = _Watched(
         NearConstantColumns(),
         FirstRows(stream.n_columns),
@@ -113,7 +115,7 @@ def _summed(found: Sums, names: list[str], stream: RowStream, watched: _Watched)
     gone = watched.columns.dropped()
     kept = [j for j in range(len(names)) if j not in gone]
     dropped = _in_order(stream, gone.values())
-    check_columns_enough(stream.source, len(kept), dropped, _n_cells(stream))
+    check_columns_enough(stream.source, len(kept), dropped, _n_cells(stream), stream.how.spell)
     own = stream.names and [names[j] for j in kept]
     found = found.only(kept) if gone else found
     warning = watched.rare.warning(stream.names, kept)

@@ -27,6 +27,9 @@ from cuspfa.errors import DataError
 FEWEST_ROWS = 10
 """Rows that a factor analysis needs at least."""
 FEWEST_COLUMNS = 2
+MENDABLE = ("words", "odd_word", "mixed", "strays", "thousands", "per_cent", "formulas")
+"""Reasons for dropping a column that the user can remove. They are told first."""
+REASONS_SHOWN = 5
 IDS_HELD = 1 << 22
 """Values of a column read by blocks that decide whether it names the rows."""
 _ID_NAME = re.compile(
@@ -88,7 +91,7 @@ def screen(
             kept.append(j)
         else:
             dropped.append(why)
-    check_columns_enough(source, len(kept), dropped, len(columns))
+    check_columns_enough(source, len(kept), dropped, len(columns), spell)
     numbers = (columns[j].numbers for j in kept)
     rows = np.column_stack([one for one in numbers if one is not None])
     refuse_matrix(rows, source, spell)  # beside columns that are dropped
@@ -125,14 +128,23 @@ def check_rows_enough(source: str, n_rows: int, which: str = "") -> None:
 
 
 def check_columns_enough(
-    source: str, n_kept: int, dropped: Sequence[DroppedColumn], n_columns: int
+    source: str,
+    n_kept: int,
+    dropped: Sequence[DroppedColumn],
+    n_columns: int,
+    spell: Spell = as_argument,
 ) -> None:
     """Refuse a table with too few columns to analyse."""
     if n_kept >= FEWEST_COLUMNS:
         return
-    shown = "; ".join(f"{one.name}: {one.reason}{one.example}" for one in dropped[:4])
-    more = f"; and {len(dropped) - 4} more" if len(dropped) > 4 else ""
-    gone = f" Dropped: {shown}{more}." if dropped else ""
+    alike: dict[str, list[DroppedColumn]] = {}
+    for one in sorted(dropped, key=lambda one: one.code not in MENDABLE):
+        alike.setdefault(one.reason, []).append(one)
+    said = [
+        f"{listed([one.name for one in every], 4)}: {every[0].shown(spell)}."
+        for every in list(alike.values())[:REASONS_SHOWN]
+    ]
+    gone = f" Dropped: {' '.join(said)}" if dropped else ""
     hint = " Are its cells separated by commas, semicolons, tabs or bars?"
     raise DataError(
         f"{source} has {n_kept} column(s) of numbers to analyse, and "

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
-from cuspfa._typing import Array
+from cuspfa._typing import Array, Indices
 from cuspfa._utils.fit_warning import PossibleMissingCode
 
 COMMON_CODE = re.compile(r"-?(77+|8+|9+|9+[78])|-7")
@@ -21,6 +23,8 @@ NUMBER_DISTANCE, NUMBER_COUNT = 10.0, 3
 """Distance of any other number, and how often it must occur."""
 CODES_AT_EACH_END, ROWS_SEARCHED = 3, 100_000
 """Codes below and above the other values, and rows that are searched."""
+CODE_COLUMNS, NUMBER_COLUMNS = 2, 3
+"""Columns in which a code, or any other number, makes up for its being rare in each of them."""
 CODES_SHOWN = 5
 """Codes that are reported."""
 
@@ -30,11 +34,15 @@ def find_codes(
 ) -> list[PossibleMissingCode]:
     """The codes that occur most often in the columns of a table (n, p) with NaN for missing values.
 
-    `by_blocks` says that `rows` are only the first of a table that is read by blocks.
+    A value is one if it is repeated in its column, or far outside in several columns. `by_blocks`
+    says that `rows` are only the first of a table that is read by blocks.
     """
+    every = [_ends(column[:ROWS_SEARCHED]) for column in rows.T]
+    times = Counter(value for ends in every for value in _far_values(ends, None))
+    shared = {value for value, k in times.items() if k >= _columns_wanted(value, len(every))}
     found: dict[float, PossibleMissingCode] = {}
-    for name, column in zip(names, rows.T, strict=True):
-        for value in codes_of(column[:ROWS_SEARCHED]):
+    for name, column, ends in zip(names, rows.T, every, strict=True):
+        for value in _far_values(ends, shared):
             known = found.get(value, PossibleMissingCode((), 0, by_blocks, value))
             count = known.count + int(np.sum(column == value))
             found[value] = replace(known, columns=(*known.columns, name), count=count)
@@ -42,41 +50,86 @@ def find_codes(
 
 
 def codes_of(column: Array) -> list[float]:
-    """Repeated values far outside the others.
+    """Repeated values of a column far outside the others."""
+    return _far_values(_ends(column), ())
 
-    The largest set of values at both ends that are far from the values between them; these must be
-    at least half of all.
-    """
+
+class _Ends(NamedTuple):
+    """The lowest and highest values of a column, and how often they occur."""
+
+    values: Array
+    counts: Indices
+    total: int
+    n_between: int
+    """Different values between these."""
+
+
+def _ends(column: Array) -> _Ends:
     values, counts = np.unique(column[~np.isnan(column)], return_counts=True)
-    total, size = int(counts.sum()), len(values)
+    kept = CODES_AT_EACH_END + 1
+    between = max(len(values) - 2 * kept, 0)
+    if between:
+        values = np.concatenate([values[:kept], values[-kept:]])
+    total = int(counts.sum())
+    counts = np.concatenate([counts[:kept], counts[-kept:]]) if between else counts
+    return _Ends(values, counts, total, between)
+
+
+def _far_values(ends: _Ends, shared: Collection[float] | None) -> list[float]:
+    """The largest set of values at both ends that are far from the values between them.
+
+    These must be at least half of all. Values at the ends must be repeated, unless they are among
+    the `shared` ones; None means that all are.
+    """
+    values, counts, size = ends.values, ends.counts, len(ends.values)
     best: list[int] = []
     for low in range(CODES_AT_EACH_END + 1):
         for high in range(CODES_AT_EACH_END + 1):
-            ends = [*range(low), *range(size - high, size)]
-            if len(ends) <= len(best) or size - len(ends) < 2:
+            outer = [*range(low), *range(size - high, size)]
+            if len(outer) <= len(best) or size + ends.n_between - len(outer) < 2:
                 continue
             first, last = float(values[low]), float(values[size - high - 1])
-            span, inside = last - first, int(counts[low : size - high].sum())
+            span = last - first
+            inside = ends.total - int(counts[:low].sum()) - int(counts[size - high :].sum())
             gaps = ([first - values[low - 1]] if low else []) + (
                 [values[size - high] - last] if high else []
             )
-            wanted = max(_wanted(values[j], int(counts[j]), total) for j in ends)
-            if 2 * inside >= total and min(gaps) >= wanted * span:
-                best = ends
+            wanted = max(
+                _distance(float(values[j]), first)
+                if shared is None or values[j] in shared
+                else _wanted(float(values[j]), int(counts[j]), ends.total)
+                for j in outer
+            )
+            if 2 * inside >= ends.total and min(gaps) >= wanted * span:
+                best = outer
     return [float(values[j]) for j in best]
+
+
+def _is_code(value: float) -> bool:
+    return value.is_integer() and COMMON_CODE.fullmatch(str(int(value))) is not None
 
 
 def _wanted(value: float, count: int, total: int) -> float:
     """Distance from the other values that makes a number a code; infinite if none does."""
-    code = value.is_integer() and COMMON_CODE.fullmatch(str(int(value))) is not None
-    if code and abs(value) < 10:
+    if not _is_code(value):
+        return NUMBER_DISTANCE if count >= NUMBER_COUNT else np.inf
+    if abs(value) < 10:
         return SHORT_CODE_DISTANCE if count >= max(3, SHORT_CODE_SHARE * total) else np.inf
-    if code:
-        return (
-            SHORT_CODE_DISTANCE
-            if count >= 2 and abs(value) > 999
-            else CODE_DISTANCE
-            if count >= 2
-            else np.inf
-        )
-    return NUMBER_DISTANCE if count >= NUMBER_COUNT else np.inf
+    return _distance(value, 0.0) if count >= 2 else np.inf
+
+
+def _distance(value: float, lowest: float) -> float:
+    """The same for a number that is repeated; `lowest` is the lowest of the other values."""
+    if not _is_code(value):
+        return NUMBER_DISTANCE
+    if abs(value) < 10:  # among negative values, -9 is one of them
+        return SHORT_CODE_DISTANCE if value > 0 or lowest >= 0 else np.inf
+    return SHORT_CODE_DISTANCE if abs(value) > 999 else CODE_DISTANCE
+
+
+def _columns_wanted(value: float, n_columns: int) -> float:
+    """Columns in which a value that is far outside is a code, even if it is in each only once."""
+    if not _is_code(value):
+        return NUMBER_COLUMNS
+    # The tail of counts ends at 8 or 9 in some columns, a code is in most.
+    return max(3, n_columns / 2) if 0 < value < 10 else CODE_COLUMNS

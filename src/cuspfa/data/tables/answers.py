@@ -167,8 +167,9 @@ class FoundAnswers(NamedTuple):
     """What the rules say of the columns of text."""
 
     answers: list[Answers]
-    undecided: set[str]
-    """Columns that look like answers, whose order is not known."""
+    undecided: dict[str, str]
+    """Columns that look like answers, whose order is not known: the word that is in no scale with
+    the others, or an empty text if there is none."""
 
 
 def find_answers(
@@ -213,23 +214,39 @@ def find_answers(
         found += _of_scale(scale, {name: words[name] for name in names})
     answers = _joined(found, list(columns))
     decided = {name for one in answers for name in one.columns}
-    return FoundAnswers(answers, _undecided({k: v for k, v in words.items() if k not in decided}))
+    return FoundAnswers(answers, _undecided(words, decided, order))
 
 
-def _undecided(words: Mapping[str, Mapping[str, str]]) -> set[str]:
-    """Columns with words of a known scale, or with the same few words as another column."""
+def _undecided(
+    words: Mapping[str, Mapping[str, str]], decided: set[str], order: Sequence[Sequence[str]]
+) -> dict[str, str]:
+    """Columns with words of a known scale, or with the same few words as another column.
+
+    One word may be in addition, such as a misspelt one.
+    """
     few = {name: own for name, own in words.items() if 2 < len(own) <= MOST_CATEGORIES}
     times = Counter(frozenset(own) for own in few.values())
-    return {
-        name
-        for name, own in few.items()
-        if times[frozenset(own)] > 1 or any(own.keys() <= ranks.keys() for ranks in _RANKS.values())
-    }
+    scales = [{plain_word(word) for word in one} for one in order]
+    scales += [set(ranks) for ranks in _RANKS.values()]
+    found = {}
+    for name, own in few.items():
+        if name in decided:
+            continue
+        if times[frozenset(own)] > 1 or any(own.keys() <= one for one in scales):
+            found[name] = ""
+            continue
+        others = [set(other) for other in times if not own.keys() <= other]
+        rest = (own.keys() - one for one in [*scales, *others])
+        odd = next((one for one in rest if len(one) == 1), None)
+        if odd is not None:
+            found[name] = own[odd.pop()]
+    return found
 
 
 def _numbered(cells: Iterable[str]) -> tuple[ValueLabel, ...] | None:
     """The numbers before words, or None: each number has one word, and some have."""
     found: dict[float, str] = {}
+    with_word = False
     for cell in cells:
         match = _NUMBERED.fullmatch(cell)
         if match is None:
@@ -238,6 +255,9 @@ def _numbered(cells: Iterable[str]) -> tuple[ValueLabel, ...] | None:
         if number in found:
             return None
         found[number] = cell
+        with_word = with_word or bool(match["word"] or match["inside"])
+    if not with_word:  # plain numbers, with blanks among them
+        return None
     return tuple(ValueLabel(number, found[number]) for number in sorted(found))
 
 

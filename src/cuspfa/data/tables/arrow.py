@@ -155,7 +155,7 @@ class ArrowFiles:
             cells = as_numbers(cells, self._words[name])
         found = column_of_arrow(name, cells, self.missing, opened.decimal)
         if name in self._undecided:
-            found = words_undecided(found)
+            found = words_undecided(found, self._undecided[name])
         if found.numbers is not None and self._truth.setdefault(name, found.truth) != found.truth:
             wrong = DroppedColumn(name, "mixed", found.n_rows - found.n_missing, found.n_rows)
             raise _not_numbers_error(opened, wrong, first)
@@ -174,9 +174,9 @@ class ArrowFiles:
 def _not_numbers_error(opened: Opened, wrong: DroppedColumn, row: int) -> NotNumbersError:
     """An error that names the row; the number of such values is not known."""
     code = "strays" if wrong.code == "mixed" else wrong.code
-    wrong = DroppedColumn(
-        wrong.name, code, detail=wrong.detail, example=f"{wrong.example} in {opened.row(row)}"
-    )
+    # The row is that of the first word, which need not be the odd one.
+    place = "" if code == "odd_word" else f" in {opened.row(row)}"
+    wrong = DroppedColumn(wrong.name, code, detail=wrong.detail, example=f"{wrong.example}{place}")
     message = (
         f"{opened.file}: column {wrong.name!r} must be numbers. Got {wrong.reason}{wrong.example}. "
         "Leave the column out, or turn it into numbers."

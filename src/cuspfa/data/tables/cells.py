@@ -132,11 +132,13 @@ def column_of_texts(
     return ParsedColumn(name, len(cells), n_missing, None, dropped, coded=coded)
 
 
-def words_undecided(column: ParsedColumn) -> ParsedColumn:
-    """A column of text as one of words whose order is not known."""
+def words_undecided(column: ParsedColumn, odd: str) -> ParsedColumn:
+    """A column of text as one of words whose order is not known; `odd` is in no known scale."""
     why = column.dropped
     if why is None or why.code != "text":
         return column
+    if odd:
+        return replace(column, dropped=replace(why, code="odd_word", example=f": {quoted(odd)}"))
     return replace(column, dropped=replace(why, code="words"))
 
 

@@ -26,6 +26,8 @@ LOOK_CHARACTERS, LOOK_CELLS = 1 << 20, 200_000
 """How much of a file is used to find its dialect."""
 FEWEST_COUNTED_NAMES = 4
 """Consecutive numbers in a first row from which on they may be names of columns."""
+MOST_TITLES = 10
+"""Rows above the names of the columns that are looked at."""
 FEWEST_THOUSANDS = 2
 """Cells of the form 1,234 from which on the sign may separate thousands."""
 _SAID = re.compile(r"sep=([\t;|,])\r?\n", re.IGNORECASE)
@@ -156,6 +158,8 @@ def find_dialect(start: bytes, how: Reading = DEFAULT_READING, *, whole: bool = 
             header = like_names(first, rows, decimal)
             guess = Note("header" if header else "no_header", count=len(first))
             guess = Note("empty_first_row", count=len(first)) if above and not header else guess
+    if header and how.header is None:
+        _check_no_title(first, rows, decimal)
     labels: list[str] = []
     if header and len(rows) > 1 and _is_qualtrics(rows[1]):
         labels = [clean(cell) for cell in next(reader)]
@@ -182,6 +186,28 @@ def find_dialect(start: bytes, how: Reading = DEFAULT_READING, *, whole: bool = 
     notes += ([guess] if guess else []) + renamed
     begin = mark + len(text[:end].encode(encoding))
     return Dialect(names, separator, decimal, encoding, begin, header, spare, notes, labels)
+
+
+def _check_no_title(first: Sequence[str], rows: Rows, decimal: str) -> None:
+    """Refuse a table whose names of columns are below a title, or below names of groups of columns.
+
+    They are the first row without numbers that is above one with numbers, and has more words than
+    the first row of the table.
+    """
+    n_first = sum(not is_missing(cell) for cell in first)
+    for k, (row, below) in enumerate(pairwise(rows[:MOST_TITLES])):
+        words = [j for j, cell in enumerate(row) if not is_missing(cell)]
+        if any(parse_number(row[j], decimal) is not None for j in words):
+            return
+        numbers = [parse_number(below[j], decimal) for j in words if j < len(below)]
+        n_numbers = sum(one is not None for one in numbers)
+        if len(words) > n_first and 2 * n_numbers > len(words):
+            shown = ", ".join(quoted(row[j]) for j in words[:3])
+            raise DataError(
+                f"the names of the columns seem to be in row {k + 2} ({shown}, …), below "
+                f"{quoted(next(cell for cell in first if not is_missing(cell)))}. The first row "
+                "must hold the names of the columns: remove lines above it."
+            )
 
 
 def _is_qualtrics(row: Sequence[str]) -> bool:

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
+
+_MISSING_LABEL = re.compile(
+    r"(no (answer|response|reply|data)|not (answered|applicable|asked|stated|ascertained|available)"
+    r"|refus(ed|al)( to answer)?|do(n'?| no)t know|(system |user )?missing( values?| data)?"
+    r"|inapplicable|skipped|n/a|n\.a\.?|na|dk|nr|keine angabe|wei(ß|ss) nicht)"
+)
+_BETWEEN_LABELS = re.compile(r"[/,;|]| or ")
 
 
 class ValueLabel(NamedTuple):
@@ -42,6 +50,20 @@ class ColumnLabels:
     def any(self) -> bool:
         """Is there any label?"""
         return bool(self.label or self.values)
+
+
+def is_missing_label(label: str) -> bool:
+    """Does the label of a value say that there is no answer?
+
+    Examples
+    --------
+    >>> is_missing_label("Don't know / refused"), is_missing_label("never")
+    (True, False)
+    """
+    text = label.lower().replace("’", "'").strip(" .()[]-")
+    # "n/a" has the sign that separates labels.
+    parts = [text] if _MISSING_LABEL.fullmatch(text) else _BETWEEN_LABELS.split(text)
+    return all(_MISSING_LABEL.fullmatch(one.strip()) for one in parts)
 
 
 def labels_of(names: Iterable[str], known: Iterable[ColumnLabels]) -> tuple[ColumnLabels, ...]:

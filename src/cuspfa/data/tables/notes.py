@@ -13,12 +13,14 @@ SEPARATOR_NAMES = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas"}
 DropCode = Literal[
     "text",
     "words",
+    "odd_word",
     "dates",
     "thousands",
     "per_cent",
     "mixed",
     "strays",
     "empty",
+    "formulas",
     "type",
     "constant",
     "narrow",
@@ -48,16 +50,22 @@ NoteCode = Literal[
     "covariates",
     "duplicates",
     "genes",
+    "no_diagonal",
+    "repaired",
+    "labelled_missing",
+    "formulas",
 ]
 _REASONS: dict[DropCode, str] = {
     "text": "text",
     "words": "words whose order is not known",
+    "odd_word": "words, one of which is in no scale with the others",
     "dates": "dates or times",
     "thousands": "numbers with thousands separators (save them without)",
     "per_cent": "numbers with per cent signs (save them without)",
     "mixed": "correct, or leave empty, {count} of {of} values that are not numbers",
     "strays": "correct, or leave empty, the values that are not numbers",
     "empty": "empty",
+    "formulas": "formulas without stored values",
     "type": "values of type {detail}, not numbers",
     "constant": "constant",
     "narrow": "varies too little for its size: subtract a constant first",
@@ -93,13 +101,31 @@ _NOTES: dict[NoteCode, str] = {
     "of each pair out.",
     "genes": "Column {columns} names genes or probes: the rows seem to be variables, and the "
     "columns samples. A factor analysis takes rows as observations: transpose the table.",
+    "no_diagonal": "The rows are taken as a triangle without its diagonal, of {count} variables.",
+    "formulas": "{count} cell(s) are formulas without stored values, and are read as empty: in "
+    "{columns}. Open the workbook in Excel or LibreOffice and save it there.",
+    "labelled_missing": "The file has a label for missing answers, {detail}, and does not declare "
+    "the value as missing. It is read as a number in {columns}.",
+    "repaired": "The matrix is not positive semi-definite, because of few digits or missing "
+    "values. Its negative eigenvalues were set to zero, which changed {detail}.",
 }
 _DOUBTS: dict[NoteCode, tuple[str, bool]] = {
     "header": ("If it is data", False),
     "no_header": ("If it names the columns", True),
     "empty_first_row": ("If it names the columns", True),
 }
-_ALWAYS_TOLD = ("sheet", "answers", "numbered", "covariates", "duplicates", "genes")
+_ALWAYS_TOLD = (
+    "sheet",
+    "answers",
+    "numbered",
+    "covariates",
+    "duplicates",
+    "genes",
+    "no_diagonal",
+    "repaired",
+    "labelled_missing",
+    "formulas",
+)
 
 
 @dataclass(frozen=True)
@@ -111,8 +137,8 @@ class DroppedColumn:
     name : str
         Name of the column.
     code : str
-        The reason: text, words, dates, thousands, per_cent, mixed, strays, empty, type, constant,
-        narrow, few, counter, id, id_column or covariate.
+        The reason: text, words, odd_word, dates, thousands, per_cent, mixed, strays, empty,
+        formulas, type, constant, narrow, few, counter, id, id_column or covariate.
     count, of : int
         Numbers in the reason, such as the values that are not numbers, and all values.
     detail : str
@@ -145,14 +171,29 @@ class DroppedColumn:
 
     def told(self, spell: Spell = as_argument) -> str:
         """The reason, with the argument that changes it."""
-        if self.code == "id_column":
-            return f"names of rows, as {spell('id_column')} says"
+        return f"{self._said(spell)}{self._advice(spell)}"
+
+    def shown(self, spell: Spell = as_argument) -> str:
+        """The same with an example of the cells, for the terminal."""
+        return f"{self._said(spell)}{self.example}{self._advice(spell)}"
+
+    def _said(self, spell: Spell) -> str:
+        return (
+            f"names of rows, as {spell('id_column')} says"
+            if self.code == "id_column"
+            else self.reason
+        )
+
+    def _advice(self, spell: Spell) -> str:
+        order = spell("order", ("low", "…", "high"))
         if self.code == "words":
-            return f"{self.reason}; to give it: {spell('order', ('low', '…', 'high'))}"
+            return f"; to give it: {order}"
+        if self.code == "odd_word":
+            return f"; correct it, or give the order of all: {order}"
         if self.code in ("counter", "id", "covariate"):
             name = spell("include" if self.code == "covariate" else "columns")
-            return f"{self.reason}; to keep it, name it in {name}"
-        return self.reason
+            return f"; to keep it, name it in {name}"
+        return ""
 
 
 @dataclass(frozen=True)
@@ -164,7 +205,9 @@ class Note:
     code : str
         The kind of note: format, encoding, row_names, renamed, nameless, header, no_header,
         empty_first_row, truth, missing, sheet, user_missing,
-        answers, numbered, ordered, qualtrics, covariates, duplicates or genes.
+        answers, numbered, ordered, qualtrics, covariates, duplicates, genes,
+        no_diagonal, repaired,
+        labelled_missing or formulas.
     columns : tuple of str
         Columns in the note.
     count : int
@@ -193,6 +236,9 @@ class Note:
         said = _NOTES[self.code].format(columns=shown, count=self.count, detail=self.detail)
         if self.code == "answers":
             return f"{said} If their order is another one: {spell('order', ('low', '…', 'high'))}"
+        if self.code == "labelled_missing":
+            value = self.detail.partition(" = ")[0]
+            return f"{said} To make it missing: {spell('missing', (value,))}"
         if self.code == "covariates":
             return f"{said} To leave them out: {spell('exclude')}"
         if self.code == "sheet":

@@ -57,6 +57,8 @@ class OfficeTable(NamedTuple):
     sheet: str | None
     other_sheets: list[str]
     """Sheets that are not read, if none was asked for."""
+    empty_formulas: dict[int, int] = {}  # noqa: RUF012 (it is not changed)
+    """Cells with a formula and no stored value, by the position of their column."""
 
 
 def office_kind(raw: bytes) -> OfficeKind | None:
@@ -84,7 +86,8 @@ def read_office(raw: bytes, kind: OfficeKind, source: str, sheet: str | int | No
         others = [name for name in about["sheets"] if name != about["sheet"]]
         sheet_name = str(about["sheet"])
         shown = [] if about["chosen"] else others
-        return OfficeTable("spreadsheet", payload, [], [], [], 0, sheet_name, shown)
+        formulas = {int(column): int(number) for column, number in about["formulas"]}
+        return OfficeTable("spreadsheet", payload, [], [], [], 0, sheet_name, shown, formulas)
     arrow = needed("pyarrow", what, "office")
     table = arrow.ipc.open_stream(arrow.BufferReader(payload)).read_all()
     labels = [

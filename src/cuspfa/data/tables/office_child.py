@@ -9,17 +9,25 @@ from __future__ import annotations
 
 import csv
 import datetime
+import html
 import io
 import json
 import math
 import os
+import re
 import sys
 import tempfile
+import zipfile
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 NA_INTEGER = -(2**31)
 MOST_SHEETS_NAMED = 8
+_FORMULA = re.compile(
+    rb'<c r="(?P<column>[A-Z]+)[0-9]+"(?P<more>[^>]*)>\s*<f(?:[^>]*/>|[^>]*>[^<]*</f>)\s*'
+    rb"(?P<value><v>[^<]+</v>)?"
+)
+"""A cell of a sheet with a formula."""
 
 
 class UnreadableError(Exception):
@@ -39,15 +47,69 @@ def _read_workbook(raw: bytes, sheet: str | int | None) -> tuple[dict[str, Any],
         if one.typ == python_calamine.SheetTypeEnum.WorkSheet
     ]
     name = _sheet_name(tables, book, sheet)
-    rows = [[_cell(value) for value in row] for row in book.get_sheet_by_name(name).to_python()]
+    cells = book.get_sheet_by_name(name)
+    rows = [[_cell(value) for value in row] for row in cells.to_python()]
     rows = _without_margins(rows)
+    formulas = _empty_formulas(raw, name)
+    if formulas and len(rows) < 2:
+        raise UnreadableError(
+            f"the cells of sheet {name!r} are formulas without stored values. Open the workbook in "
+            "Excel or LibreOffice and save it there."
+        )
     if not rows:
         raise UnreadableError(f"sheet {name!r} holds no cells. {_sheets(tables)}")
     stream = io.StringIO(newline="")
     stream.write("sep=,\n")
     csv.writer(stream, lineterminator="\n").writerows(rows)
-    found = {"form": "text", "sheet": name, "sheets": tables, "chosen": sheet is not None}
+    left = cells.start[1] if cells.start else 0
+    found = {
+        "form": "text",
+        "sheet": name,
+        "sheets": tables,
+        "chosen": sheet is not None,
+        "formulas": [[column - left, number] for column, number in formulas.items()],
+    }
     return found, stream.getvalue().encode()
+
+
+def _empty_formulas(raw: bytes, name: str) -> dict[int, int]:
+    """Cells with a formula and no stored value, by column from 0 on; of an .xlsx file alone."""
+    path = _file_of_sheet(raw, name)
+    if path is None:
+        return {}
+    found: dict[int, int] = {}
+    for cell in _FORMULA.finditer(zipfile.ZipFile(io.BytesIO(raw)).read(path)):
+        # A formula whose value is a text may have an empty one.
+        if cell["value"] is None and b't="str"' not in cell["more"]:
+            letters = cell["column"].decode()
+            column = sum((ord(one) - 64) * 26**k for k, one in enumerate(reversed(letters))) - 1
+            found[column] = found.get(column, 0) + 1
+    return found
+
+
+def _file_of_sheet(raw: bytes, name: str) -> str | None:
+    """The file inside an .xlsx file that has the cells of a sheet."""
+    if not raw.startswith(b"PK"):
+        return None
+    archive = zipfile.ZipFile(io.BytesIO(raw))
+    files = archive.namelist()
+    if "xl/workbook.xml" not in files or "xl/_rels/workbook.xml.rels" not in files:
+        return None
+    sheets = _tags(archive.read("xl/workbook.xml"), "sheet")
+    links = _tags(archive.read("xl/_rels/workbook.xml.rels"), "Relationship")
+    link = next((one.get("id") for one in sheets if one.get("name") == name), None)
+    target = next((one.get("Target", "") for one in links if one.get("Id", "") == link), "")
+    path = target.lstrip("/") if target.startswith("/") else f"xl/{target}"
+    return path if path in files else None
+
+
+def _tags(xml: bytes, name: str) -> list[dict[str, str]]:
+    """Attributes of all tags with this name, without the prefixes of their namespaces."""
+    tags = re.findall(rf"<(?:\w+:)?{name}\s([^>]*)>", xml.decode("utf-8", "replace"))
+    return [
+        {key: html.unescape(value) for key, value in re.findall(r'(?:\w+:)?(\w+)="([^"]*)"', one)}
+        for one in tags
+    ]
 
 
 def _sheet_name(tables: list[str], book: Any, sheet: str | int | None) -> str:

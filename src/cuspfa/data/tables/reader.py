@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from cuspfa._utils.optional import needed
 from cuspfa._utils.spelling import Spell, showing_fit
 from cuspfa.data.tables.answers import (
@@ -25,11 +27,13 @@ from cuspfa.data.tables.cells import (
 )
 from cuspfa.data.tables.column_names import find_column, unique_names
 from cuspfa.data.tables.dialect import DEFAULT_READING, Reading, find_dialect
-from cuspfa.data.tables.labels import ColumnLabels
-from cuspfa.data.tables.notes import Note
+from cuspfa.data.tables.labels import ColumnLabels, is_missing_label
+from cuspfa.data.tables.notes import DroppedColumn, Note
 from cuspfa.data.tables.office import OfficeTable, office_kind, read_office
 from cuspfa.data.tables.source_bytes import ZIP_START, is_workbook, source_bytes, unzipped
-from cuspfa.data.tables.text import padded, whole_text
+from cuspfa.data.tables.summary_rows import check_no_summaries
+from cuspfa.data.tables.text import whole_text
+from cuspfa.data.tables.triangles import MatrixKind, square_text
 from cuspfa.errors import DataError, InputError
 
 ARROW_STARTS = (b"PAR1", b"ARROW1", b"FEA1")
@@ -92,15 +96,18 @@ def read_file(
     how: Reading = DEFAULT_READING,
     check: Check = list,
     is_matrix: bool = False,
+    matrix_kind: MatrixKind | None = None,
     id_needed: bool = True,
 ) -> FileTable:
     """The table in a file; "-" is standard input. The format is found from the content.
 
     `check` is called with the names of the columns before their cells are read. The first column of
-    text of a matrix names its rows, and rows of a text file may be short, as in a triangle. Without
-    `id_needed`, the column with the names of the rows may be missing.
+    text of a matrix names its rows, and rows of a text file may be short, as in a triangle;
+    `matrix_kind` is what the user says of it. Without `id_needed`, the column with the names of the
+    rows may be missing.
     """
     source = "standard input" if path == "-" else path
+    notes: list[Note] = []
     try:
         raw = source_bytes(path)
         _check_kind(raw, source, how.spell)
@@ -109,14 +116,24 @@ def read_file(
             source = f"{source} ({inside})"
             _check_kind(raw, source, how.spell)
         if is_matrix and office_kind(raw) is None and not raw.startswith(ARROW_STARTS):
-            raw = padded(raw)
+            raw, notes = _square(raw, source, matrix_kind, how)
         id_name = None if id_column is None else (id_column, id_needed)
-        return _parsed(source, raw, id_name, how, check, is_matrix)
+        found = _parsed(source, raw, id_name, how, check, is_matrix)
+        return replace(found, notes=[*found.notes, *notes])
     except MemoryError:
         raise DataError(
             f"{source} does not fit into memory. Save it as a file that is not compressed, or as "
             f"Parquet, and read that by blocks: {how.spell('memory_limit', '1GB')}"
         ) from None
+
+
+def _square(
+    raw: bytes, source: str, kind: MatrixKind | None, how: Reading
+) -> tuple[bytes, list[Note]]:
+    try:
+        return square_text(raw, kind, how.spell, how.header)
+    except DataError as error:
+        raise DataError(f"{source}: {error}") from error
 
 
 def is_saved_fit(raw: bytes) -> bool:
@@ -179,8 +196,10 @@ def _parsed(
         chunks, decimal = found.read(position)
         if is_matrix:
             position = next((j for j, one in enumerate(chunks) if different_cells(one)), None)
+            notes = _without_row_names(notes, None if position is None else names[position])
         answers, undecided = _answers(names, chunks, position, how)
         by_name = {name: one for one in answers for name in one.columns}
+        cells = chunks
         chunks = [
             as_numbers(one, by_name[name]) if name in by_name else one
             for name, one in zip(names, chunks, strict=True)
@@ -189,7 +208,13 @@ def _parsed(
             column_of_arrow(name, one, missing, decimal)
             for name, one in zip(names, chunks, strict=True)
         ]
-        columns = [words_undecided(one) if one.name in undecided else one for one in columns]
+        columns = [
+            words_undecided(one, undecided[one.name]) if one.name in undecided else one
+            for one in columns
+        ]
+        columns = _with_formulas(columns, notes)
+        if not is_matrix:
+            check_no_summaries(names, cells, columns, decimal)
     except DataError as error:
         raise DataError(f"{source}: {error}") from error
     ids = (
@@ -208,7 +233,7 @@ def _parsed(
         kind=found.kind,
         columns=columns,
         n_rows=columns[0].n_rows,
-        notes=[*notes, *(one.note for one in answers)],
+        notes=[*notes, *_labelled_missing(columns, found.labels), *(one.note for one in answers)],
         id_position=position,
         ids=ids,
         labels=with_value_labels(found.labels, answers),
@@ -217,6 +242,40 @@ def _parsed(
         separator=found.separator,
         decimal=decimal if found.kind in ("CSV", "TSV") else ".",
     )
+
+
+def _with_formulas(columns: list[ParsedColumn], notes: list[Note]) -> list[ParsedColumn]:
+    """Empty columns that have formulas, with that as the reason for dropping them."""
+    formulas = {name for note in notes if note.code == "formulas" for name in note.columns}
+    return [
+        replace(one, dropped=DroppedColumn(one.name, "formulas"))
+        if one.name in formulas and one.dropped is not None and one.dropped.code == "empty"
+        else one
+        for one in columns
+    ]
+
+
+def _labelled_missing(columns: list[ParsedColumn], labels: list[ColumnLabels]) -> list[Note]:
+    """Notes on values that are read as numbers, and have the label of a missing answer."""
+    by_name = {one.name: one.numbers for one in columns}
+    found: dict[str, list[str]] = {}
+    for one in labels:
+        numbers = by_name.get(one.name)
+        for value, label in one.values:
+            if numbers is not None and is_missing_label(label) and np.any(numbers == value):
+                found.setdefault(f"{value:g} = {label}", []).append(one.name)
+    return [Note("labelled_missing", tuple(names), detail=what) for what, names in found.items()]
+
+
+def _without_row_names(notes: list[Note], row_names: str | None) -> list[Note]:
+    """The notes on the columns of a matrix, which the names of rows are none of."""
+    found = []
+    for note in notes:
+        if note.code == "nameless":
+            note = replace(note, columns=tuple(one for one in note.columns if one != row_names))
+        if note.code != "nameless" or note.columns:
+            found.append(note)
+    return found
 
 
 def _answers(
@@ -270,6 +329,10 @@ def _of_office(table: OfficeTable, how: Reading) -> _Format:
         notes = found.notes
         if table.other_sheets:
             notes = [Note("sheet", tuple(table.other_sheets), detail=str(table.sheet)), *notes]
+        formulas = {j: k for j, k in table.empty_formulas.items() if 0 <= j < len(found.names)}
+        if formulas:
+            of_columns = tuple(found.names[j] for j in sorted(formulas))
+            notes = [*notes, Note("formulas", of_columns, sum(formulas.values()))]
         return found._replace(kind=table.kind, notes=notes, sheet=table.sheet, separator=",")
     names, notes = unique_names(table.names)
     if table.n_user_missing:

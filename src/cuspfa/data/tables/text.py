@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from cuspfa._utils.optional import needed
-from cuspfa.data.tables.cells import MISSING_SPELLINGS, parse_number
+from cuspfa.data.tables.cells import MISSING_SPELLINGS
 from cuspfa.data.tables.dialect import (
     LOOK_CHARACTERS,
     Dialect,
     Reading,
-    decode_text,
     find_dialect,
 )
-from cuspfa.data.tables.notes import SEPARATOR_NAMES
 from cuspfa.errors import DataError
 
 TEXT_BLOCK_BYTES = 1 << 22
@@ -128,29 +124,3 @@ def whole_text(raw: bytes, dialect: Dialect, as_text: int | None) -> list[Any]:
             f"{dialect.place(table.num_rows)} opens a quote that is not closed. Close it."
         )
     return columns
-
-
-def padded(raw: bytes) -> bytes:
-    """A text table with empty cells at the end of short rows, as those of a triangle.
-
-    Cells of a file without separators are separated by spaces.
-    """
-    text, _, _, _ = decode_text(raw)
-    separator = next((one for one in SEPARATOR_NAMES if one in text), None)
-    if separator is None:
-        rows = [line.split() for line in text.splitlines()]
-    else:
-        rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=separator))
-    rows = [row for row in rows if len(row) > 1 or any(map(str.strip, row))]
-    width = max(map(len, rows), default=0)
-    if rows and len(rows[0]) == width - 1 and not _is_numeric(rows[0]):
-        rows[0] = ["row names", *rows[0]]  # the other rows have a name in front
-    out = io.StringIO(newline="")
-    csv.writer(out, delimiter=separator or ";", lineterminator="\n").writerows(
-        [*row, *[""] * (width - len(row))] for row in rows
-    )
-    return out.getvalue().encode()
-
-
-def _is_numeric(row: list[str]) -> bool:
-    return all(parse_number(cell.replace(",", ".")) is not None for cell in row)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
+from typing import NamedTuple
 
+from cuspfa._utils.wording import listed
 from cuspfa.data.tables.cells import clean
 from cuspfa.data.tables.dialect import decode_text
 from cuspfa.data.tables.office import office_kind, read_office
@@ -16,11 +18,24 @@ WORDING_SEPARATORS = ("\t", ";", ",")
 """Signs between a name and its text, the first that most lines have."""
 
 
-def read_wording(path: str, columns: Sequence[str]) -> dict[str, str]:
+HEADER_WORDS = ("name", "names", "item", "items", "variable", "column", "code", "question", "id")
+"""First cells of a header."""
+
+
+class WordingFile(NamedTuple):
+    """What a file says of columns."""
+
+    texts: dict[str, str]
+    """By the names of columns."""
+    unused: str
+    """A sentence on names that are no columns; empty if there are none."""
+
+
+def read_wording(path: str, columns: Sequence[str]) -> WordingFile:
     """Texts by the names of columns, of those columns that are in the file.
 
     The file has a name and a text in each row, and may have a header. It may also be a workbook.
-    Further names, such as those of items that were not analysed, are ignored.
+    Further names, such as those of items that were not analysed, are not used.
     """
     raw = source_bytes(path)
     kind = office_kind(raw)
@@ -28,28 +43,29 @@ def read_wording(path: str, columns: Sequence[str]) -> dict[str, str]:
         table = read_office(raw, kind, path, None)
         if table.text is None:
             raise DataError(f"{path} has no two columns of text. Save them as CSV.")
-        raw = table.text
+        raw = table.text.partition(b"\n")[2]  # without the line that names the separator
     text = decode_text(raw)[0]
     known, found = set(columns), dict[str, str]()
-    first = ""
+    names = []
     for row in _rows(text, path):
-        if len(row) < 2:
-            continue
-        name, words = clean(row[0]), clean(row[1])
-        first = first or name
+        name, words = clean(row[0]), clean(row[1]) if len(row) > 1 else ""
+        names.append(name)
         if name not in known or not words:
             continue
         if found.get(name, words) != words:
             raise DataError(f"{path} has two texts for {name!r}. Give one.")
         found[name] = words
     if not found:
-        seen = f" Its first row is for {first!r}." if first else ""
+        seen = f" Its first row is for {names[0]!r}." if names else ""
         raise DataError(
             f"{path} has a text for none of the columns {', '.join(columns[:4])}, …: it must have "
             f"the name of a column and its wording in each row, such as {columns[0]},I worry a "
             f"lot.{seen}"
         )
-    return found
+    has_header = names[0].lower() in HEADER_WORDS
+    strange = [repr(one) for one in dict.fromkeys(names[has_header:]) if one not in known]
+    unused = f"{path} has texts for names that are not columns of the fit: {listed(strange, 5)}."
+    return WordingFile(found, unused if strange else "")
 
 
 def _rows(text: str, path: str) -> list[list[str]]:
@@ -63,4 +79,4 @@ def _rows(text: str, path: str) -> list[list[str]]:
     if len({len(row) for row in rows}) == 1:
         return rows
     # Texts with the separator in them and without quotes are in several cells.
-    return [[row[0], f"{separator} ".join(row[1:])] for row in rows if len(row) > 1]
+    return [[row[0], f"{separator} ".join(row[1:])] for row in rows]
