@@ -125,7 +125,7 @@ def robust_rows() -> list[dict[str, Any]]:
         numbers, plain = zip(*Parallel(n_jobs=2)(work), strict=True)
         rows.append(
             row(
-                f"{name}: robust_moments, {ROBUST_SETS} sets",
+                f"robust_moments, {name}, {ROBUST_SETS} sets",
                 f"K = {counted(list(numbers))}",
                 f"truth {K}; CuspFactorAnalysis().fit: {counted(list(plain))}",
                 f"K = {K} in ≥ 80 %",

@@ -308,7 +308,13 @@ def test_other_measured_figures_are_those_on_the_pages():
     said = f"{dense[1]} of 40 with dense loadings, {simple[1]} of 40 with simple structure"
     assert said in limits, said
     table = words("docs/select_n_factors.md")
-    for row in results("assumptions")["rows"][1:]:
+    robust = [row for row in results("assumptions")["rows"] if "robust_moments" in row["what"]]
+    right = [re.findall(r"3 \((\d+)×\)", row["measured"] + row["against"]) for row in robust[1:]]
+    said = "in {} of 100 sets with 1 % outlying rows (without it in {})".format(*right[0])
+    assert said in limits, said
+    said = "in {} of 100 with rows of a t distribution ({})".format(*right[1])
+    assert said in limits, said
+    for row in results("assumptions")["rows"][1 : -len(robust)]:
         numbers, found = re.search(r"K = (.*); found in (\d+ of 40)", row["measured"]).groups()
         without = re.search(r"K without .* = (.*)", row["measured"])
         said = f"| {numbers} | {found} | {without[1] if without else 'no column is left'} |"
