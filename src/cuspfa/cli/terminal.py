@@ -22,7 +22,7 @@ from cuspfa.diagnostics.assumptions import Finding
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.fit_info import FitInfo
 from cuspfa.reporting.labels import axes_name, short_names, shortened
-from cuspfa.reporting.summary import Summary
+from cuspfa.reporting.summary import Summary, headline_lines
 from cuspfa.rotation.aligned import AlignedDraws
 
 PAGE_WIDTH, NARROWEST = 80, 40
@@ -152,14 +152,22 @@ def show_missing(page: Page, table: Table) -> None:
 # --- what was found ---
 
 
-def show_summary(page: Page, summary: Summary) -> None:
+def show_headline(page: Page, headline: str) -> None:
+    """Print the first sentence, in bold."""
+    for line in headline_lines(headline):
+        page.line(Text(line, style="bold"))
+
+
+def show_summary(page: Page, summary: Summary, *, with_headline: bool = True) -> None:
     """Print the summary, its headline in bold."""
-    bold, step = len(summary.headline_lines), summary.next_step
-    for number, line in enumerate(str(summary).splitlines()):
+    if with_headline:
+        show_headline(page, summary.headline)
+    step = summary.next_step
+    for line in str(summary).splitlines()[len(headline_lines(summary.headline)) :]:
         if step is not None and line.strip() == step.command:
             page.command(step.command)
         else:
-            page.line(Text(line, style="bold" if number < bold else ""))
+            page.line(line)
 
 
 class Order(NamedTuple):

@@ -134,18 +134,13 @@ class Summary:
         return f"{kinds_text(self.kinds)}. {model_text(self.kinds, self.columns)}"
 
     @property
-    def headline_lines(self) -> list[str]:
-        """The headline in lines of at most 80 characters."""
-        return textwrap.wrap(self.headline, PAGE_WIDTH)
-
-    @property
     def size(self) -> str:
         """Rows, columns and the number of large factors."""
         found = strength(len(self.factors), self.n_large, self.large_share)
         return size_text(self.n_rows, self.n_columns) + (f"; {found}" if found else "")
 
     def __str__(self) -> str:
-        lines = self.headline_lines
+        lines = headline_lines(self.headline)
         lines += textwrap.wrap(self.remark, PAGE_WIDTH, subsequent_indent="  ")
         lines += textwrap.wrap(self.size, PAGE_WIDTH)
         lines += textwrap.wrap(self.kinds_text, PAGE_WIDTH, break_on_hyphens=False)
@@ -298,6 +293,16 @@ def _residual_lines(residuals: tuple[Residual, ...], columns: tuple[str, ...]) -
     return lines
 
 
+def headline_of(posterior: Posterior) -> str:
+    """The first sentence on a posterior, which needs its curve and no draws."""
+    return headline(count_of(posterior), posterior.model_error_curve)
+
+
+def headline_lines(text: str) -> list[str]:
+    """A headline in lines of at most 80 characters."""
+    return textwrap.wrap(text, PAGE_WIDTH)
+
+
 def summarise(posterior: Posterior, draws: Draws, aligned: AlignedDraws | None = None) -> Summary:
     """The summary of a posterior, with intervals from these draws.
 
@@ -333,7 +338,7 @@ def summarise(posterior: Posterior, draws: Draws, aligned: AlignedDraws | None =
     curve, provenance = posterior.model_error_curve, posterior.provenance
     found = cautions(posterior, np.median(draws.communality, axis=0))
     return Summary(
-        headline(count_of(posterior), curve),
+        headline_of(posterior),
         posterior.n_rows,
         len(names),
         factors,

@@ -43,6 +43,7 @@ from cuspfa.cli.terminal import (
     show_empty_rows,
     show_findings,
     show_fit_info,
+    show_headline,
     show_loadings,
     show_missing,
     show_summary,
@@ -60,7 +61,7 @@ from cuspfa.io.atomic import check_apart
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.provenance import Origin
 from cuspfa.reporting.html import write_report
-from cuspfa.reporting.summary import Summary, as_dict, summarise, summary_draws
+from cuspfa.reporting.summary import Summary, as_dict, headline_of, summarise, summary_draws
 
 
 def run_fit(options: FitOptions, began: float) -> None:
@@ -96,23 +97,30 @@ def run_fit(options: FitOptions, began: float) -> None:
         posterior, not_shown = _shown_as(model.posterior_, options.show)
         if on_disk:
             table = after_fit(table, posterior)
+        bar.say("factors by tolerated model error")
+        answer = headline_of(posterior)
+    if on_disk:
+        show_empty_rows(page, table)
+        show_missing(page, table)
+    if not options.as_json and not options.quiet:  # what follows takes as long again
+        page.line()
+        show_headline(page, answer)
+    with warnings.catch_warnings(record=True) as later, progress(options.quiet) as bar:
+        warnings.simplefilter("always")
         bar.say("draws from the posterior, for intervals")
         draws = summary_draws(posterior)
         aligned = posterior.align(draws=draws)
-        bar.say("measures of fit, other rules, and factors by tolerated model error")
+        bar.say("measures of fit and other rules")
         found: dict[str, Any] | Summary
         if options.as_json:
             found = as_dict(posterior, draws, aligned=aligned)
         else:
             found = summarise(posterior, draws, aligned)
-    if on_disk:
-        show_empty_rows(page, table)
-        show_missing(page, table)
     assert posterior.provenance is not None
     engine = posterior.provenance.settings.engine
     # Empty rows, dropped columns and notes of the reader have been printed already.
     told = [one for one in posterior.provenance.warnings if not isinstance(one, TOLD_BY_READING)]
-    others = list(dict.fromkeys([*not_shown, *(str(one.message) for one in caught)]))
+    others = list(dict.fromkeys([*not_shown, *(str(one.message) for one in [*caught, *later])]))
     if options.output is not None:
         posterior.save(options.output, statistics=not options.no_statistics)
     if options.loadings is not None:
@@ -143,8 +151,7 @@ def run_fit(options: FitOptions, began: float) -> None:
         Terminal().print(found.headline, soft_wrap=True, markup=False)  # one line of any length
         page.paragraph(found.remark)
     else:
-        page.line()
-        show_summary(page, found)
+        show_summary(page, found, with_headline=False)
         page.line()
         show_loadings(page, posterior, aligned)
         page.line()
