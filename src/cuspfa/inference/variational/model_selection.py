@@ -151,7 +151,10 @@ class _Bridges:
         assert scored.statistics is not None
         order, signs = arrangement(scored.statistics)
         back = np.argsort(order)
-        statistics, state = scored.statistics.arranged(order, signs), scored.run.state
+        as_given = bool(np.array_equal(order, np.arange(len(order))) and np.all(signs > 0))
+        statistics, state = scored.statistics, scored.run.state
+        if not as_given:
+            statistics = statistics.arranged(order, signs)
         loadings = state.loadings.arranged(order, signs)
         factor_signs = np.where(np.sum(loadings.mean**3, axis=0) < 0, -1.0, 1.0)
         state = state._replace(
