@@ -1,7 +1,8 @@
 """The compiled core. All else is in pyproject.toml.
 
 Each `.pyx` file is one optional extension: without a C compiler the installation succeeds, and the
-NumPy definitions are used.
+NumPy definitions are used. With CUSPFA_NO_EXTENSIONS=1 no extension is built, so that the wheel is
+one for all platforms.
 """
 
 import os
@@ -46,6 +47,7 @@ extensions = [
         optional=True,
     )
     for source in sorted(KERNELS.glob("*.pyx"))
+    if os.environ.get("CUSPFA_NO_EXTENSIONS") != "1"
 ]
 
 setup(

@@ -13,14 +13,14 @@ from joblib import Parallel, delayed
 from scipy.stats import norm
 
 from benchmarks.record import row, save
-from cuspfa import CuspFactorAnalysis, robust_moments
+from cuspfa import CuspFactorAnalysis
 from cuspfa.datasets import simulate
 from cuspfa.diagnostics.assumptions import check_assumptions as look
 
 SETS, N, P, K = 40, 500, 15, 3
 CUTS = norm.ppf([0.60, 0.75, 0.87, 0.95])
 SKEWED_OF_MANY, OUTLYING, SHIFT, DOUBLED = 6, 0.01, 6.0, 0.3
-ROBUST_SETS, DEGREES = 100, 4
+DEGREES = 4
 
 
 def gaussian(X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -104,37 +104,6 @@ def one(name: str, seed: int) -> dict[str, Any]:
     }
 
 
-ROBUST_CASES: dict[str, Change] = {
-    "as the model has it": gaussian,
-    "1 % outlying rows": outliers,
-    f"rows of a t distribution, {DEGREES} degrees of freedom": heavy_tails,
-}
-
-
-def robust(name: str, seed: int) -> tuple[int, int]:
-    """K with robust moments, and of the rows as they are; other data than those above."""
-    X = ROBUST_CASES[name](*standardised("dense", 10_000 + seed))
-    found = CuspFactorAnalysis().fit_moments(robust_moments(X).moments())
-    return found.n_factors_, CuspFactorAnalysis().fit(X).n_factors_
-
-
-def robust_rows() -> list[dict[str, Any]]:
-    rows = []
-    for name in ROBUST_CASES:
-        work = (delayed(robust)(name, seed) for seed in range(ROBUST_SETS))
-        numbers, plain = zip(*Parallel(n_jobs=2)(work), strict=True)
-        rows.append(
-            row(
-                f"robust_moments, {name}, {ROBUST_SETS} sets",
-                f"K = {counted(list(numbers))}",
-                f"truth {K}; CuspFactorAnalysis().fit: {counted(list(plain))}",
-                f"K = {K} in ≥ 80 %",
-                numbers.count(K) >= 0.8 * ROBUST_SETS,
-            )
-        )
-    return rows
-
-
 def counted(numbers: list[int]) -> str:
     return ", ".join(f"{k} ({times}×)" for k, times in sorted(Counter(numbers).items()))
 
@@ -164,7 +133,6 @@ def assumptions() -> list[dict[str, Any]]:
                 measured += f" ({what})"
         rows.append(row(name, measured, f"truth {K}", required, ok))
         print(f"  {name}: {measured}", flush=True)
-    rows += robust_rows()
     return save(
         "assumptions",
         "Data that violate the assumptions",

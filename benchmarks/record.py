@@ -6,7 +6,9 @@ import hashlib
 import json
 import os
 import platform
+import subprocess
 import time
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -25,6 +27,20 @@ def _digest() -> str:
 
 
 CODE = _digest()
+
+
+def _revision() -> str:
+    """The commit, with a plus sign if files differ from it."""
+    command = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
+    try:
+        found = subprocess.run(command, cwd=RESULTS.parent, capture_output=True, text=True)
+    except OSError:
+        return "unknown"
+    return found.stdout.strip() or "unknown"
+
+
+REVISION = _revision()
+"""Read before a section writes its result."""
 
 
 def row(
@@ -47,6 +63,7 @@ def machine() -> dict[str, Any]:
         "blas_threads": os.environ.get("OPENBLAS_NUM_THREADS"),
         "python": platform.python_version(),
         **{name: version(name) for name in ("numpy", "scipy", "scikit-learn", "cuspfa")},
+        "revision": REVISION,
         "code": CODE,
         "date": datetime.now(UTC).date().isoformat(),
     }
@@ -69,8 +86,12 @@ def save(
     began: float,
     details: list[dict[str, Any]] | None = None,
     figure: str | None = None,
+    table: dict[str, Any] | None = None,
 ) -> list[dict[str, Any]]:
-    """Write benchmarks/results/<section>.json and give the rows back."""
+    """Write benchmarks/results/<section>.json and give the rows back.
+
+    `table` has the `heads` and the `body` of a further table on the page of the section.
+    """
     RESULTS.mkdir(exist_ok=True)
     content = {
         "section": section,
@@ -81,10 +102,36 @@ def save(
         "rows": rows,
         "details": details or [],
         "figure": figure,
+        "table": table,
     }
     text = json.dumps(content, indent=1, ensure_ascii=False, default=_plain)
     (RESULTS / f"{section}.json").write_text(text + "\n", encoding="utf-8")
     return rows
+
+
+def stored_sets(
+    section: str, keys: Iterable[tuple[Any, ...]], measure: Callable[..., dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """What `measure` gave for each key, written to <section>_sets.jsonl as it comes.
+
+    A run that was cut off goes on where it ended. To begin anew, remove the file. Sets of the file
+    that were not asked for are given too.
+    """
+    path = RESULTS / f"{section}_sets.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    found = {tuple(one["key"]): one for one in map(json.loads, lines)}
+    for key in keys:
+        if key in found:
+            continue
+        began = time.process_time()
+        one = {"key": key, **measure(*key)}
+        one |= {"seconds": round(time.process_time() - began, 2), "code": CODE}
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(one, ensure_ascii=False, default=_plain) + "\n")
+        found[key] = one
+        if len(found) % 20 == 0:
+            print(f"  {section}: {len(found)} sets", flush=True)
+    return list(found.values())
 
 
 def _plain(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Write docs/benchmarks.md and docs/defaults.md from the stored results alone."""
+"""Write docs/benchmarks.md, a page for each section, and docs/defaults.md from stored results."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+from benchmarks.picture import DRAWN, draw
 from benchmarks.record import RESULTS
 
-PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE = DOCS / "benchmarks.md"
 ORDER = (
     "paper",
     "real_speed",
@@ -28,6 +30,14 @@ ORDER = (
     "gibbs",
     "gibbs_calibration",
     "assumptions",
+    "ordinal",
+    "ordinal_count",
+    "ordinal_coverage",
+    "ordinal_peers",
+    "peers",
+    "counts",
+    "log_rates",
+    "robust",
     "model_error",
     "defaults",
     "noise",
@@ -40,8 +50,19 @@ ORDER = (
 def report() -> Path:
     found = [RESULTS / f"{name}.json" for name in ORDER]
     sections = [json.loads(path.read_text(encoding="utf-8")) for path in found if path.exists()]
-    parts = [HEAD, summary(sections), *(one_section(section) for section in sections)]
+    draw(DOCS / "figures" / "benchmarks.png")
+    by_name = {one["section"]: one for one in sections}
+    runs = "; ".join(f"{place} {when(by_name[name])}" for place, name in DRAWN.items())
+    figure = (
+        "![Speed, coverage and the number of factors](figures/benchmarks.png)\n\n"
+        f"{FIGURE_NOTE}\nRuns: {runs}.*"
+    )
+    parts = [HEAD, summary(sections), figure, not_met(sections), FOOT, contents(sections)]
     PAGE.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    (DOCS / "benchmarks").mkdir(exist_ok=True)
+    for section in sections:
+        path = DOCS / "benchmarks" / f"{section['section']}.md"
+        path.write_text(one_section(section), encoding="utf-8")
     defaults_page()
     coverage_table()
     return PAGE
@@ -50,10 +71,21 @@ def report() -> Path:
 HEAD = """\
 # Benchmarks
 
-`python -m benchmarks` writes this page from `benchmarks/results/*.json`; do not edit it. Times are
-medians of processor seconds of one thread. Compare ratios rather than seconds, because other
-programs ran at the same time. A line without a requirement is for information. `code` is a hash of
-`src/cuspfa`."""
+Each line is the first requirement of a section, and links to a page with all of its lines, its
+notes, the machine and the data behind them. Times are processor seconds of one thread. Compare
+ratios rather than seconds, because other programs ran at the same time."""
+
+FIGURE_NOTE = """\
+*Left: the time of a whole search over K against one fit of scikit-learn's FactorAnalysis at the
+true K, for shapes drawn at random; points below the line are faster. Middle: how often 95 %
+intervals contain the true covariances, by design, with the default draws and with the mean field
+approximation. Right: the share of simulated sets with the right number of factors, by the weight
+that the fit gives it; on the line weights are calibrated."""
+
+FOOT = """\
+`python -m benchmarks` runs all sections and writes these pages; do not edit them. A line without
+a requirement is for information. A revision with a plus sign had changes that were committed
+later. Where there is no revision, *code* on the page of the section is a hash of `src/cuspfa`."""
 
 
 DEFAULTS_HEAD = """\
@@ -72,7 +104,7 @@ data how similar the variances are.
 Each cell has the mean squared error of E[Ω], divided by that of the sample covariance (below 1 is
 better). In brackets is the coverage of 95 % intervals from draws of q̃, the widened variational
 distribution ([the method](method.md), section 5). The draws of `posterior_.draw` have a better
-coverage: [coverage](benchmarks.md#coverage). The search found the true number of
+coverage: [coverage](benchmarks/coverage.md). The search found the true number of
 factors in every data set of every line.
 
 """
@@ -109,10 +141,10 @@ def defaults_page() -> None:
     parts.append(NOISE_HEAD + "\n".join(pivot("", noise_cells)))
     machine = ", ".join(f"{key} {value}" for key, value in slabs["machine"].items())
     page = "".join(parts) + f"\n\n*{machine}*\n"
-    (PAGE.parent / "defaults.md").write_text(page, encoding="utf-8")
+    (DOCS / "defaults.md").write_text(page, encoding="utf-8")
 
 
-def coverage_table(page: Path = PAGE.parent / "uncertainty.md") -> None:
+def coverage_table(page: Path = DOCS / "uncertainty.md") -> None:
     """The table of docs/uncertainty.md from the results of `coverage`."""
     found = json.loads((RESULTS / "coverage.json").read_text(encoding="utf-8"))
     designs: dict[str, dict[str, dict[str, Any]]] = {}
@@ -151,54 +183,85 @@ def pivot(corner: str, cells: dict[str, dict[str, str]]) -> list[str]:
     return table([corner, *heads], body)
 
 
+def contents(sections: list[dict[str, Any]]) -> str:
+    """The pages of the sections, for Sphinx."""
+    names = "\n".join(f"benchmarks/{one['section']}" for one in sections)
+    return f"```{{toctree}}\n:hidden:\n\n{names}\n```"
+
+
+def judged(section: dict[str, Any]) -> list[dict[str, Any]]:
+    """The lines with a requirement."""
+    return [line for line in section["rows"] if line["ok"] is not None]
+
+
 def summary(sections: list[dict[str, Any]]) -> str:
-    lines = ["| section | required lines met | run |", "|---|---|---|"]
+    body = []
     for one in sections:
-        judged = [line for line in one["rows"] if line["ok"] is not None]
-        met = f"{sum(line['ok'] for line in judged)} of {len(judged)}" if judged else "none set"
-        anchor = f"[{one['title']}](#{one['section']})"
-        lines.append(f"| {anchor} | {met} | {one['machine']['date']}, {one['seconds']:.0f} s |")
-    return "\n".join(lines)
+        lines = judged(one)
+        first = (lines or one["rows"])[0]
+        met = f"{sum(line['ok'] for line in lines)} of {len(lines)}" if lines else ""
+        body.append(
+            [
+                f"[{one['title']}](benchmarks/{one['section']}.md)",
+                f"{first['what']}: {first['measured']}",
+                first["required"] or "–",
+                met,
+                when(one),
+            ]
+        )
+    heads = ["section", "measured", "required", "lines met", "run"]
+    return "\n".join(table(heads, body))
+
+
+def when(section: dict[str, Any]) -> str:
+    """The date of a run, and its revision if that is known."""
+    made = section["machine"]
+    return f"{made['date']}, {made['revision']}" if "revision" in made else made["date"]
+
+
+def not_met(sections: list[dict[str, Any]]) -> str:
+    """The lines whose requirement was not met."""
+    lines = [
+        f"- [{one['title']}](benchmarks/{one['section']}.md). {line['what']}: {line['measured']}. "
+        f"Required: {line['required']}."
+        for one in sections
+        for line in judged(one)
+        if not line["ok"]
+    ]
+    return "\n".join(["## Not met", "", *(lines or ["All requirements are met."])])
 
 
 def one_section(section: dict[str, Any]) -> str:
-    lines = [f'<a id="{section["section"]}"></a>', "", f"## {section['title']}", ""]
-    lines += [*(f"- {note}" for note in section["notes"]), ""]
-    lines += table(
-        ["", "measured", "against", "required", "met"],
-        [
-            [
-                line["what"],
-                line["measured"],
-                line["against"],
-                line["required"] or "–",
-                {True: "yes", False: "**no**", None: ""}[line["ok"]],
-            ]
-            for line in section["rows"]
-        ],
-    )
+    lines = [f"# {section['title']}", "", *(f"- {note}" for note in section["notes"])]
+    lines += ["", *table(["", "measured", "against", "required", "met"], cells_of(section))]
+    if section.get("table"):
+        lines += ["", *table(section["table"]["heads"], section["table"]["body"])]
     if section.get("figure"):
-        lines += ["", f"![{section['title']}]({section['figure']})"]
-    flat = [{k: v for k, v in one.items() if scalar(v)} for one in section["details"]]
-    if flat:
-        lines += ["", f"<details><summary>{len(flat)} details</summary>", ""]
-        heads = list(dict.fromkeys(head for one in flat for head in one))
-        lines += table(heads, [[shown(one.get(head, "")) for head in heads] for one in flat])
-        lines += ["", "</details>"]
-    machine = ", ".join(f"{key} {value}" for key, value in section["machine"].items())
-    return "\n".join([*lines, "", f"*{machine}*"])
+        lines += ["", f"![{section['title']}](../{section['figure']})"]
+    name = f"{section['section']}.json"
+    made = ", ".join(f"{key} {value}" for key, value in section["machine"].items())
+    lines += [
+        "",
+        f"[The data](../../benchmarks/results/{name}), with {len(section['details'])} details. "
+        f"Run time {section['seconds']:.0f} s. [All sections](../benchmarks.md).",
+    ]
+    return "\n".join([*lines, "", f"*{made}*", ""])
+
+
+def cells_of(section: dict[str, Any]) -> list[list[str]]:
+    marks = {True: "yes", False: "**no**", None: ""}
+    return [
+        [
+            line["what"],
+            line["measured"],
+            line["against"],
+            line["required"] or "–",
+            marks[line["ok"]],
+        ]
+        for line in section["rows"]
+    ]
 
 
 def table(heads: list[str], body: list[list[str]]) -> list[str]:
     rule = "|" + "---|" * len(heads)
     return [f"| {' | '.join(heads)} |", rule, *(f"| {' | '.join(cells)} |" for cells in body)]
-
-
-def scalar(value: Any) -> bool:
-    return isinstance(value, (str, int, float, bool))
-
-
-def shown(value: Any) -> str:
-    if not isinstance(value, float):
-        return str(value)
-    return f"{value:.3f}" if abs(value) >= 100 else f"{value:.4g}"

@@ -47,12 +47,12 @@ def _peak(call: Callable[[np.ndarray], Any], path: str) -> int:
     call(data[:, :50].copy())  # loads what is loaded on first use
     # ru_maxrss would begin at the parent's size, which a child inherits; VmHWM is its own.
     Path("/proc/self/clear_refs").write_text("5")
-    before = _high_water()
+    before = high_water()
     call(data)
-    return _high_water() - before
+    return high_water() - before
 
 
-def _high_water() -> int:
+def high_water() -> int:
     found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
     assert found is not None
     return 1024 * int(found[1])

@@ -1,5 +1,6 @@
 """How the pages are built (`make docs`): offline, and so that no page fetches anything either."""
 
+import logging
 import re
 import shutil
 from importlib.metadata import version as installed_version
@@ -12,8 +13,14 @@ author = "The cuspfa developers"
 project_copyright = author
 release = version = installed_version("cuspfa")
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "numpydoc"]
-exclude_patterns = ["_build"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "numpydoc",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build", "analyses"]
 html_theme = "furo"
 html_title = f"cuspfa {version}"
 html_static_path = ["_static"]
@@ -40,6 +47,29 @@ numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 toc_object_entries_show_parents = "hide"
 
+
+# Whole analyses, executed in every build. An error of a page is an error of the build.
+sphinx_gallery_conf = {
+    "examples_dirs": "analyses",
+    "gallery_dirs": "generated/analyses",
+    "filename_pattern": "/plot_",
+    "within_subsection_order": "FileNameSortKey",
+    "abort_on_example_error": True,
+    "capture_repr": ("_repr_html_",),
+    "download_all_examples": False,
+    "image_scrapers": ("matplotlib",),
+    "min_reported_time": 1000,
+    "remove_config_comments": True,
+    "reset_modules": ("matplotlib",),
+    "show_memory": False,
+    "show_signature": False,
+    "write_computation_times": False,
+}
+
+# It warns of spaces in the whole path, and would not build in a folder that has one.
+logging.getLogger("sphinx.sphinx-gallery").addFilter(
+    lambda record: "with spaces found" not in str(record.msg)
+)
 
 # One page for each public name, written by autosummary. A page of a name that is gone would be
 # an error of the build.

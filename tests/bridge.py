@@ -8,12 +8,22 @@ from scipy.special import entr
 from cuspfa.data.in_memory import GramMatrix, RowMatrix
 from cuspfa.data.protocols import CompleteSource
 from cuspfa.inference.updates import Loadings, ScoreMoments
+from cuspfa.inference.variational import steps
 from cuspfa.inference.variational.steps import Tail, VariationalState
 from cuspfa.model.likelihoods.gaussian import Noise
 from cuspfa.model.prior import CuspPrior
 from cuspfa.model.process import Labels, Sticks
 from cuspfa.model.slabs import GaussianSlab
 from oracles import algorithm1 as oracle
+
+STEPS = (
+    steps.step_loadings,
+    steps.step_noise,
+    steps.step_scores,
+    steps.step_labels,
+    steps.step_sticks,
+)
+"""Algorithm 1 as published; the package has a faster order."""
 
 
 def prior_of(hyper):

@@ -25,6 +25,11 @@ STREAMS, ERRORS = 12, 5.0
 With so few runs one value in two thousand differs by more by chance."""
 
 
+def name_of(page):
+    """Its path in the tree: two pages may have the same name."""
+    return page.relative_to(Path(__file__).parents[1]).as_posix()
+
+
 def blocks(page):
     """Code and what it prints, "" where the page does not say."""
     return BLOCK.findall(page.read_text(encoding="utf-8"))

@@ -1,18 +1,24 @@
 """What tests of several folders share: simulated rows, tables in files, posteriors."""
 
 import csv
+import json
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterable, Sequence
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from cuspfa import CuspFactorAnalysis, Gibbs, datasets
 from cuspfa.data.protocols import CompleteMatrix, CompleteSource, DataSource
 from cuspfa.errors import CuspWarning
+from cuspfa.inference.cellwise import engine as cell_engine
+from cuspfa.io.archive import write_archive
 from cuspfa.missing.patterns import IncompleteRows
 from cuspfa.posterior import VariationalPosterior
 
@@ -129,3 +135,23 @@ def run_python(
         check=check,
         **options,
     )
+
+
+def changed_file(path: Path, change: Callable[[dict[str, Any], dict[str, Any]], None]) -> Path:
+    """The file of a saved fit, with other entries or arrays."""
+    with zipfile.ZipFile(path) as archive:
+        content = json.loads(archive.read("fit.json"))
+        arrays = {name: np.load(archive.open(name)) for name in archive.namelist()[1:]}
+    change(content, arrays)
+    plain = {name.removesuffix(".npy"): array for name, array in arrays.items()}
+    write_archive(path, json.dumps(content).encode(), plain, "")
+    return path
+
+
+@contextmanager
+def fewer_cell_draws(chains: int) -> Iterator[None]:
+    """Fits to single cells with so many chains and five draws of each, for time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cell_engine, "CHAINS", chains)
+        patch.setattr(cell_engine, "FEWEST_DRAWS", 5 * chains)
+        yield

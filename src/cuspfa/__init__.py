@@ -23,10 +23,17 @@ if TYPE_CHECKING:
     from cuspfa.diagnostics.prior_sensitivity import prior_sensitivity as prior_sensitivity
     from cuspfa.estimator.factor_analysis import CuspFactorAnalysis as CuspFactorAnalysis
     from cuspfa.estimator.load import load as load
+    from cuspfa.estimator.poisson_factorization import (
+        CuspPoissonFactorization as CuspPoissonFactorization,
+    )
     from cuspfa.estimator.predict_to_file import predict_to_file as predict_to_file
     from cuspfa.inference.gibbs.settings import Gibbs as Gibbs
     from cuspfa.inference.variational.settings import Variational as Variational
     from cuspfa.interop.anndata_ import fit_anndata as fit_anndata
+    from cuspfa.model.likelihoods.kinds import Ordinal as Ordinal
+    from cuspfa.model.poisson_factorization import (
+        PoissonFactorizationPrior as PoissonFactorizationPrior,
+    )
     from cuspfa.model.prior import CuspPrior as CuspPrior
     from cuspfa.model.process import CumulativeShrinkage as CumulativeShrinkage
     from cuspfa.model.slabs import EmpiricalBayesSlab as EmpiricalBayesSlab
@@ -51,10 +58,13 @@ _DEFINED_IN = {
     "cuspfa.diagnostics.prior_sensitivity": ("prior_sensitivity",),
     "cuspfa.estimator.factor_analysis": ("CuspFactorAnalysis",),
     "cuspfa.estimator.load": ("load",),
+    "cuspfa.estimator.poisson_factorization": ("CuspPoissonFactorization",),
     "cuspfa.estimator.predict_to_file": ("predict_to_file",),
     "cuspfa.inference.gibbs.settings": ("Gibbs",),
     "cuspfa.inference.variational.settings": ("Variational",),
     "cuspfa.interop.anndata_": ("fit_anndata",),
+    "cuspfa.model.likelihoods.kinds": ("Ordinal",),
+    "cuspfa.model.poisson_factorization": ("PoissonFactorizationPrior",),
     "cuspfa.model.prior": ("CuspPrior",),
     "cuspfa.model.process": ("CumulativeShrinkage",),
     "cuspfa.model.slabs": ("EmpiricalBayesSlab", "GaussianSlab", "InverseGammaSlab"),

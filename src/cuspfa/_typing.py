@@ -11,4 +11,5 @@ Indices = NDArray[np.intp]
 RandomState = None | int | np.random.Generator | np.random.RandomState
 
 EngineName = Literal["variational", "gibbs"]
+PosteriorKind = Literal["variational", "gibbs", "latent", "latent_gibbs", "poisson_factorization"]
 MeanTreatment = Literal["flat", "plug-in"]

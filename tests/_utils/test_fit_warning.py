@@ -33,28 +33,38 @@ from cuspfa._utils.fit_warning import (
     ColumnLimitReached,
     ColumnRef,
     ColumnsDropped,
+    CorrelationsUnexplained,
+    CountsNotConverged,
     DependentColumns,
+    DeterminedColumns,
     EmptyFactors,
     EmptyRows,
     EvidenceRising,
     FactorLimitReached,
     FewRows,
+    FewRowsForCounts,
+    FewRowsForFactors,
+    FewRowsForWeights,
     FitWarning,
     HeywoodCases,
     InactiveFactors,
     IterationLimit,
     LongFit,
+    LowKmo,
     ModelErrorNotLearned,
     NearConstant,
     NeverCoObserved,
     PossibleMissingCode,
+    RareCategories,
     ReadingNote,
     SamplerOutOfTime,
     SingleValueRows,
     SkewedItems,
     TemperedLikelihood,
     TooFewDraws,
+    UncertainAxes,
     VariationalOutOfTime,
+    WeightsNotConverged,
     column,
 )
 from cuspfa._utils.fit_warning_text import engine_code, python_text, terminal_text
@@ -80,6 +90,7 @@ EVERY: list[FitWarning] = [
     EmptyRows(3, 97),
     NearConstant((ColumnRef(2, "income"), ColumnRef(5)), 1, 90),
     DependentColumns((ColumnRef(0, "a"), ColumnRef(4, "b")), 2, 6),
+    DeterminedColumns(((ColumnRef(3, "b"), ColumnRef(0, "a")), (ColumnRef(4), ColumnRef(1)))),
     NeverCoObserved(16, ColumnRef(0, "a"), ColumnRef(4, "b")),
     SingleValueRows(60, 120),
     InactiveFactors(3, 0, 0.3),
@@ -90,6 +101,10 @@ EVERY: list[FitWarning] = [
     ColumnLimitReached(3),
     ModelErrorNotLearned("rows", 20, 30),
     TemperedLikelihood(0.05, "missing", 170, 30, False),
+    FewRowsForFactors(2, 60),
+    FewRowsForCounts(2, 60),
+    FewRowsForWeights(20, 15),
+    WeightsNotConverged(1000),
     IterationLimit(2, 1e-9),
     VariationalOutOfTime(0.3, False, None),
     BoundDecreased(),
@@ -98,8 +113,18 @@ EVERY: list[FitWarning] = [
     TooFewDraws(31.0, "number of factors", 40, 1),
 ]
 ANNOUNCED = LongFit(100, 5000, 0.4, 130.0, False)
-NOT_KEPT = [ANNOUNCED, FewRows(12, 4), HeywoodCases(("a", "b")), SkewedItems(("a", "c"), 9)]
-"""Those that are found again in a saved fit, or announced before it."""
+NOT_KEPT = [
+    RareCategories(("Q1: 6",), ("Q2: 3",), 5),
+    ANNOUNCED,
+    FewRows(12, 4),
+    HeywoodCases(("a", "b")),
+    SkewedItems(("a", "c"), 9),
+    CorrelationsUnexplained(0.004),
+    CountsNotConverged(2000, 0.1),
+    LowKmo(0.41),
+    UncertainAxes("varimax", 0.83),
+]
+"""Those that are computed from a fit when it is shown, or announced before it."""
 
 
 def of(warning: FitWarning) -> EngineSettings:

@@ -27,7 +27,21 @@ class Page:
     def __init__(self, driver, downloads):
         self.driver, self.downloads = driver, downloads
 
-    def open(self, path, *, width=1200, height=900, dark=False):
+    def open(self, path, **how):
+        """Open a file."""
+        return self.visit(Path(path).as_uri(), **how)
+
+    def visit(self, address, **how):
+        """Open an address."""
+        self.show_as(**how)
+        self.logs("browser"), self.logs("performance")
+        for old in self.downloads.iterdir():
+            old.unlink()
+        self.driver.get(address)
+        return self
+
+    def show_as(self, *, width=1200, height=900, dark=False):
+        """The size of the screen and its colours."""
         self.command(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -38,11 +52,6 @@ class Page:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         still = {"name": "prefers-reduced-motion", "value": "reduce"}  # what is clicked stays put
         self.command("Emulation.setEmulatedMedia", features=[scheme, still])
-        self.logs("browser"), self.logs("performance")
-        for old in self.downloads.iterdir():
-            old.unlink()
-        self.driver.get(Path(path).as_uri())
-        return self
 
     def command(self, name, **settings):
         return self.driver.execute_cdp_cmd(name, settings)

@@ -35,6 +35,12 @@ def posteriors():
         "p1000": posterior_of(thousand, n_factors=12),
         "none": posterior_of(np.random.default_rng(1).normal(size=(300, 6))),
         "one": posterior_of(simulated, n_factors=1),
+        "worded": posterior_of(items.data[:600], items.feature_names, n_factors=5).with_wording(
+            {
+                name: f"{HOSTILE[j % 5]} asked as number {j}"
+                for j, name in enumerate(items.feature_names)
+            }
+        ),
     }
 
 
@@ -47,7 +53,7 @@ def pages(posteriors, tmp_path_factory):
     return folder
 
 
-KEYS = ["p10", "bfi", "p100", "p1000", "none", "one"]
+KEYS = ["p10", "bfi", "p100", "p1000", "none", "one", "worded"]
 
 
 def clean(page):
@@ -90,7 +96,7 @@ def test_the_policy_keeps_foreign_scripts_and_addresses_out(chromium, pages, tmp
     assert [one for one in asked if not one.startswith("data:")] == [path.as_uri()]
 
 
-@pytest.mark.parametrize("key", ["p10", "bfi", "p100", "p1000", "one"])
+@pytest.mark.parametrize("key", ["p10", "bfi", "p100", "p1000", "one", "worded"])
 def test_figures_are_drawn_and_can_be_read(chromium, posteriors, pages, key):
     page = chromium.open(pages / f"{key}.html")
     posterior = posteriors[key]
@@ -120,6 +126,22 @@ def test_names_are_shown_as_they_are(chromium, pages):
     shown = page.texts("#table tbody th")
     assert set(HOSTILE) <= set(shown)
     assert page.run("return document.images.length") == 0
+
+
+def test_the_wording_stands_wherever_names_do(chromium, pages):
+    page = chromium.open(pages / "worded.html")
+    assert len(page.texts("#map text.wording")) == 25
+    assert all("asked as" in one for one in page.texts("#map text.wording"))
+    assert all(" " in one.strip() for one in page.texts("#forest text.label"))
+    assert all("number" in one for one in page.texts(".items .item"))
+    outside = page.run(
+        "const box = document.querySelector('#map svg').getBoundingClientRect();"
+        "return Array.from(document.querySelectorAll('#map text.wording'))"
+        ".filter(t => t.getBoundingClientRect().right > box.right + 3).length"
+    )
+    assert outside == 0
+    bare = chromium.open(pages / "bfi.html")
+    assert bare.texts("#map text.wording") == []
 
 
 def column(page, number):

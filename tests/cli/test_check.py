@@ -27,9 +27,23 @@ def test_rows_that_lie_apart_are_named_as_in_the_file(cuspfa, data):
     said = " ".join(out.split())
     assert "1 finding on the data" in said
     assert "Outlying rows: 3 of 200 rows lie further" in said
-    assert set(said.split("by --id: ")[1].split(", ")) == {"4", "41", "78"}
+    assert named_rows(said, ", counted from 1; the worst first)") == {"4", "41", "78"}
     said = " ".join(cuspfa("check", "answers.csv", "--id", "who")[1].split())
-    assert set(said.split("by --id: ")[1].split(", ")) == {"p3", "p40", "p77"}
+    assert named_rows(said, "; the worst first)") == {"p3", "p40", "p77"}
+
+
+def named_rows(said, end):
+    return set(said.split("would have any (")[1].split(end)[0].split(", "))
+
+
+def test_more_rows_than_a_sentence_holds_are_named_below(cuspfa):
+    rows = answers(300, 8, 2)
+    rows[:7] += np.array([4.0, -4.0] * 4)
+    write_csv("many.csv", ["who", *"abcdefgh"], [[f"p{i}", *row] for i, row in enumerate(rows)])
+    said = " ".join(cuspfa("check", "many.csv", "--id", "who")[1].split())
+    assert "and 2 more; the worst first)" in said
+    below = said.split("These rows: ")[1].split(", ")
+    assert sorted(below) == [f"p{i}" for i in range(7)]
 
 
 def test_nothing_is_found_in_normal_rows(cuspfa):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -39,11 +40,25 @@ def test_an_outlying_row_is_named_and_the_cost_is_shown(
     spoiled_csv: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = printed(capsys, spoiled_csv)
-    assert "Check, outlying rows: 1 of 150 row lies further from the others" in out
-    assert "(40, counted from 0" in out
+    assert "Check, outlying rows: 1 of 150 rows lies further from the others" in out
+    assert "normal data would have any (41, counted from 1). Look at them" in out
     assert "s for checks, " in out
     assert "8 continuous columns. The Gaussian model is made for these." in out
     assert out.index("8 continuous columns") < out.index("Loadings (")
+
+
+def test_an_outlying_row_has_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = datasets.simulate(150, 8, 2, random_state=1).X
+    rows[[40, 90]] += np.array([4.0, -4.0] * 4)
+    named = [[f"p{i}", *row] for i, row in enumerate(rows.round(3).tolist())]
+    path = str(write_csv(tmp_path / "named.csv", ["who", *NAMES], named))
+    out = printed(capsys, path, "--id", "who")
+    assert re.search(r"would have any \((p40, p90|p90, p40); the worst first\)\.", out)
+    named.insert(3, ["p3b", *[""] * 8])  # a row without any value
+    write_csv(tmp_path / "named.csv", ["who", *NAMES], named)
+    out = printed(capsys, path, "--id", "who")
+    assert re.search(r"would have any \((41, 91|91, 41), counted from 1; the worst first\)\.", out)
+    assert "Rows are counted without the 1 that have no value." in out
 
 
 def test_usual_rows_have_no_finding_but_are_checked(
@@ -71,7 +86,7 @@ def test_json_has_kinds_cautions_and_checks(
     assert found["cautions"] == []
     finding = found["checks"]["findings"][0]
     assert finding["kind"] == "outlying rows"
-    assert finding["rows"] == [40]
+    assert finding["rows"] == [41]
     assert found["seconds"]["checks"] > 0
     found = json.loads(printed(capsys, spoiled_csv, "--json", "--no-checks"))
     assert found["checks"] is found["seconds"]["checks"] is None

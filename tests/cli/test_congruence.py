@@ -3,6 +3,8 @@
 import json
 
 import numpy as np
+import pandas as pd
+import pyreadstat
 import pytest
 
 from cuspfa import CuspFactorAnalysis, datasets, factor_congruence, load
@@ -158,3 +160,29 @@ def test_mistakes(cuspfa, data, words, message):
     assert code == 2
     assert message in err
     assert "Tucker" not in out
+
+
+def test_groups_with_labels_are_in_the_order_of_their_values(cuspfa, tmp_path, plain_terminal):
+    """So that first and second are the same as in a file without labels."""
+    frame = pd.DataFrame(np.vstack([rows_of("1"), rows_of("2")]), columns=COLUMNS)
+    frame["sex"] = np.repeat([1.0, 2.0], [80, 70])
+    pyreadstat.write_sav(frame, "t.sav", variable_value_labels={"sex": {1.0: "woman", 2.0: "man"}})
+    out = cuspfa("congruence", "t.sav", "--by", "sex", "--factors", 2)[1]
+    assert "sex = woman (80 rows, 2 factors) and sex = man (70 rows, 2 factors):" in out
+    assert str(expected("1", "2")) in out
+
+
+def test_factors_of_the_second_fit_without_a_counterpart_are_counted(cuspfa, data):
+    for name, number in (("one", 1), ("two", 2), ("three", 3)):
+        words = ("--factors", number, "--exclude", "group", "-o", f"{name}.cusp", "--quiet")
+        assert cuspfa("fit", "answers.csv", *words)[0] == 0
+    told = "no counterpart in the first."
+    assert (
+        f"1 further factor of the second has {told}"
+        in cuspfa("congruence", "two.cusp", "three.cusp")[1]
+    )
+    assert (
+        f"2 further factors of the second have {told}"
+        in cuspfa("congruence", "one.cusp", "three.cusp")[1]
+    )
+    assert told not in cuspfa("congruence", "three.cusp", "two.cusp")[1]

@@ -15,7 +15,7 @@ import pytest
 from cuspfa import CuspFactorAnalysis, read_table
 from cuspfa._utils.fit_warning_text import terminal_text
 from cuspfa._utils.spelling import as_option
-from cuspfa.data.screening.missing_codes import codes_of, find_codes
+from cuspfa.data.screening.missing_codes import codes_by_column, find_codes
 from cuspfa.data.tables.cells import missing_codes
 from cuspfa.data.tables.dialect import Reading
 from cuspfa.data.tables.reader import read_file
@@ -166,6 +166,10 @@ def test_codes_are_found():
     assert codes_of(np.full(5, np.nan)) == []
 
 
+def codes_of(column):
+    return codes_by_column(column[:, None])[0]
+
+
 HEAVY = {
     "Poisson": lambda rng, n: rng.poisson(1.0, n),
     "rare counts": lambda rng, n: rng.poisson(0.05, n),
@@ -261,13 +265,33 @@ def test_missing_in_parquet(tmp_path):
     np.testing.assert_equal(column_numbers(table), [[1, nan, 3], [1, nan, nan]])
 
 
+def test_doubts_about_the_data_stand_above_the_result(cuspfa):
+    rows = answers(200)
+    rows[:, 7] = rows[:, 0] + rows[:, 1]
+    path = write_csv("sums.csv", list("abcdefgh"), rows.tolist())
+    said = " ".join(cuspfa("fit", path)[1].split())
+    told = said.index("Warning: ")
+    assert "'a', column 'b', column 'h' are linearly dependent" in said[told : told + 100]
+    assert told < said.index("explain more than")
+    assert said.count("Warning: ") == 1
+
+
 def test_codes_are_warned_of_and_missing_takes_them(cuspfa):
     rows = np.clip(answers(200).round() + 3, 1, 5)
     rows[:4, 2] = rows[3:8, 5] = -99
     path = write_csv("coded.csv", list("abcdefgh"), rows.tolist())
+    told = "Warning: -99 occurs 9 times, far from all other values, in c, f."
     for words, where in [([], 1), (["--quiet"], 2)]:
         said = " ".join(cuspfa("fit", path, *words)[where].split())
-        assert "Warning: -99 occurs 9 times, far from all other values, in c, f." in said
+        assert said.count(told) == 1
+        # Above the result that they make worthless, if it is printed there.
+        assert said.index(told) < said.find("explain more than") or where == 2
+    for command in ("check", "prior-sensitivity"):
+        said = " ".join(cuspfa(command, path)[1].split())
+        assert said.count(told) == 1
+        assert said.index(told) < said.index("factor")
+    assert cuspfa("fit", path, "-o", "coded.cusp", "--quiet")[0] == 0
+    assert told in " ".join(cuspfa("check", "coded.cusp", path)[1].split())
     code, out, err = cuspfa("fit", path, "--json")
     assert code == 0
     assert "-99" in err
@@ -497,3 +521,29 @@ def test_a_table_of_loadings(cuspfa):
         code, _, err = cuspfa("fit", path, *words)
         assert code == 2
         assert message in err
+
+
+@pytest.mark.parametrize("values", [(4, 6, 8), (3, 6, 9), (7, 8, 9), (5, 7, 9)])
+def test_the_next_step_of_a_scale_is_no_code(values):
+    """Cylinders of cars are 4, 6 and 8: 8 is as far from 6 as 6 is from 4."""
+    rng = np.random.default_rng(1)
+    column = rng.choice(np.array(values, float), 200)
+    rows = np.column_stack([column, rng.normal(size=200)])
+    assert not find_codes(["cyl", "x"], rows)
+    column[column == values[-1]] = 88
+    rows[:, 0] = column
+    assert [one.value for one in find_codes(["cyl", "x"], rows)] == [88]
+
+
+def test_a_negative_number_below_points_is_a_code_where_it_is_rare():
+    """Three of 200 answers; three nines among them may be the end of a scale."""
+    points = np.tile([1.0, 2.0, 3.0, 4.0, 5.0], 40)[:, None]
+    rows = np.hstack([points, points[::-1]])
+    rows[[3, 50, 120], 1] = -9.0
+    (found,) = find_codes(["a", "b"], rows)
+    assert (found.value, found.columns, found.count) == (-9.0, ("b",), 3)
+    rows[[3, 50, 120], 1] = 9.0
+    assert not find_codes(["a", "b"], rows)
+    rows[:, 1] -= 9.0  # nor is one among other negative numbers
+    rows[[3, 50, 120], 1] = -9.0
+    assert not find_codes(["a", "b"], rows)

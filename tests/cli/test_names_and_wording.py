@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pandas as pd
+import pyreadstat
 import pytest
 
 from cuspfa import datasets, load
@@ -115,3 +116,38 @@ def test_names_of_a_wording_file_that_are_no_columns_are_told(cuspfa, data):
     for command in (("table", "-o", "t.md"), ("plot", "loadings", "-o", "p.svg")):
         words = (command[0], "fit.cusp", *command[1:])
         assert told in " ".join(cuspfa(*words, "--wording", "items.csv")[2].split())
+
+
+def test_labels_of_values_stand_wherever_names_do(cuspfa, data):
+    labels = {1: "Very inaccurate", 6: "Very accurate", -9: "no answer"}
+    pyreadstat.write_sav(
+        data.fillna(-9),
+        "t.sav",
+        column_labels=dict.fromkeys(COLUMNS, "Wording"),
+        variable_value_labels=dict.fromkeys(COLUMNS, labels),
+        missing_ranges={key: [-9] for key in COLUMNS},
+    )
+    fit = ("fit", "t.sav", "--factors", 2, "--no-checks", "-o", "fit.cusp", "--report", "r.html")
+    code, out, _ = cuspfa(*fit)
+    assert code == 0
+    assert "Values: 1 = Very inaccurate, 6 = Very accurate.\n" in out
+    with open("r.html", encoding="utf-8") as file:
+        page = file.read()
+    assert page.count("1 = Very inaccurate, 6 = Very accurate") == 1  # not for each variable
+    assert "no answer" not in page
+    cuspfa("table", "fit.cusp", "-o", "t.md")
+    with open("t.md", encoding="utf-8") as file:
+        assert "Answers: 1 = Very inaccurate, 6 = Very accurate." in file.read()
+    _, out, _ = cuspfa("fit", "t.sav", "--factors", 1, "--json")
+    assert json.loads(out)["value_labels"]["N1"] == {"1": "Very inaccurate", "6": "Very accurate"}
+
+
+def test_scales_that_differ_are_told_with_their_columns(cuspfa, data):
+    values = {name: {1: "no", 6: "yes"} for name in COLUMNS[:4]} | {"C1": {-1: "a", 1: "b"}}
+    pyreadstat.write_sav(data, "t.sav", variable_value_labels=values)
+    code, out, _ = cuspfa("fit", "t.sav", "--factors", 2, "--no-checks", "--report", "r.html")
+    assert code == 0
+    assert "Values: 1 = no, 6 = yes (in N1, N2, N3, N4)." in out
+    assert "Values: −1 = a, 1 = b (in C1)." in out
+    with open("r.html", encoding="utf-8") as file:
+        assert "(1 = no, 6 = yes)" in file.read()

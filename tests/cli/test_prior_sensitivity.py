@@ -74,7 +74,7 @@ def test_a_correlation_matrix(cuspfa):
         (["answers.csv", "--alpha", "0"], "--alpha must be positive numbers. Got '0' instead."),
         (["answers.csv", "--alpha", "few"], "--alpha must be numbers with commas between them"),
         (["answers.csv", "--spike", "-1"], "--spike must be 0 or positive"),
-        (["answers.csv", "--slab", "flat"], "must be of default, gaussian"),
+        (["answers.csv", "--slab", "flat"], "must be one or more of default, gaussian"),
         (["answers.csv", "--slab", "gaussian", "--spike", "2"], "smaller than the slab's variance"),
         (["answers.csv", "--spike", "0.05"], "--alpha, --slab and --spike: "),
         (["answers.csv", "--n", "60"], "--n is for a matrix"),

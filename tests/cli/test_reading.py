@@ -42,6 +42,12 @@ def test_codes_and_names_of_rows(
         assert "Read as the data of the fit: --missing -99, --id person." in err
     frame[NAMES].to_csv(path, index=False)  # rows without names
     out, _ = run(capsys, "scores", fit, path)
+    frame[NAMES].replace(-99, np.nan).to_csv(path, index=False)  # rows without the code
+    for words in (("scores", fit, path), ("check", fit, path)):
+        assert "made no cells missing" not in " ".join(run(capsys, *words))
+    told = run(capsys, "scores", fit, path, "--missing", "-99")[1]
+    assert "--missing made no cells missing." in told
+    frame[NAMES].to_csv(path, index=False)
     assert out.splitlines()[0] == "factor1"
     codes, err = run(capsys, "scores", fit, path, "--missing=")
     assert "Read as the data of the fit" not in err

@@ -86,6 +86,10 @@ def test_workbooks_hold_no_formula(
     assert run_program(["fit", str(path), "--factors", "1", "-o", str(fit), "--quiet"]) == 0
     out = tmp_path / "s.xlsx"
     assert run_program(["scores", str(fit), str(path), "--id", "who", "-o", str(out)]) == 0
-    assert list(pd.read_excel(out)["who"]) == list(frame["who"])
+    written = pd.read_excel(out)
+    assert list(written["who"]) == list(frame["who"])
+    scores = written.iloc[:, 1]
+    assert all(one == float(f"{one:.6g}") for one in scores)
+    assert scores.std() > 0.3
     assert run_program(["scores", str(fit), str(path), "-o", str(tmp_path / "s.sav")]) == 2
     assert "tables are written as CSV, TSV, Excel or Parquet" in capsys.readouterr().err

@@ -6,11 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.integrate import quad
-from scipy.optimize import minimize_scalar
+from scipy.optimize import minimize, minimize_scalar
 from scipy.stats import norm
 
-from cuspfa import CuspFactorAnalysis, polychoric
+from cuspfa import CuspFactorAnalysis, polychoric, rotate
 from cuspfa._utils.bivariate_normal import bivariate_normal_cdf, bivariate_normal_density
+from cuspfa.datasets import load_bfi
 from cuspfa.errors import CuspWarning, DataError, InputError
 
 LSAT6 = [
@@ -145,6 +146,35 @@ def answers(n: int = 400, p: int = 4, seed: int = 0) -> np.ndarray:
     return np.clip(np.round(latent * 1.5 + 3), 1, 5)
 
 
+def test_five_factors_of_the_personality_items_as_psych_finds_them() -> None:
+    """`fa(bfi[1:25], 5, cor = "poly")` of the R package psych: fit, and its largest loadings."""
+    items = load_bfi(subset="items")
+    r = polychoric(items.data).correlation
+
+    def residuals(unique: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        values, vectors = np.linalg.eigh(r - np.diag(unique))
+        loadings = vectors[:, -5:] * np.sqrt(np.maximum(values[-5:], 0.0))
+        left = r - loadings @ loadings.T
+        np.fill_diagonal(left, 0.0)
+        return left, loadings
+
+    start = 1 / np.diag(np.linalg.inv(r))
+    best = minimize(  # by least squares, as psych does
+        lambda unique: np.sum(residuals(unique)[0] ** 2), start, bounds=[(0.005, 1.0)] * 25
+    ).x
+    left, loadings = residuals(best)
+    assert np.sqrt(np.mean(left[np.triu_indices(25, 1)] ** 2)) == pytest.approx(0.031, abs=5e-4)
+    model = loadings @ loadings.T + np.diag(best)
+    misfit = np.linalg.slogdet(model)[1] - np.linalg.slogdet(r)[1]
+    misfit += np.trace(np.linalg.solve(model, r)) - 25
+    assert np.sqrt(misfit / 185 - 1 / 2799) == pytest.approx(0.068, abs=1e-3)
+    turned = np.abs(rotate(loadings, "oblimin").loadings)
+    largest = dict(zip(items.feature_names, turned.max(axis=1), strict=True))
+    published = {"N1": 0.85, "N2": 0.81, "N3": 0.74, "E2": 0.71, "C2": 0.70, "A2": 0.69, "A3": 0.69}
+    for item, want in published.items():
+        assert largest[item] == pytest.approx(want, abs=0.006)
+
+
 def test_order_alone_matters() -> None:
     data = answers()
     one = polychoric(data)
@@ -223,11 +253,27 @@ def test_kinds_are_what_the_caller_says() -> None:
             "auto",
             "at least 2 rows. Got 0 for 'x0' and 'x1'",
         ),
+        (
+            np.c_[np.r_[-99, np.arange(59) % 4], np.arange(60) % 2],
+            "auto",
+            "x0 has the value -99, far from its other values",
+        ),
+        (pd.DataFrame({"a": ["low", "high"] * 9, "b": [1, 2, 3] * 6}), "auto", "ordered categ"),
     ],
 )
 def test_errors(data: np.ndarray, kinds: Any, message: str) -> None:
     with pytest.raises((InputError, DataError), match=message):
         polychoric(data, kinds=kinds)
+
+
+def test_ordered_categories_of_a_data_frame_are_numbered() -> None:
+    rng = np.random.default_rng(0)
+    codes = np.searchsorted([-0.5, 0.5], rng.normal(size=(200, 2)) + rng.normal(size=(200, 1)))
+    words = pd.DataFrame(np.array(["never", "now and then", "daily"])[codes], columns=["a", "b"])
+    kind = pd.CategoricalDtype(["never", "now and then", "daily"], ordered=True)
+    found = polychoric(words.astype(kind))
+    assert found.correlation[0, 1] == polychoric(codes).correlation[0, 1]
+    assert repr(found) == "<LatentCorrelations of 2 columns, 2 of them ordinal>"
 
 
 def test_an_indefinite_matrix_is_mended_with_a_warning() -> None:

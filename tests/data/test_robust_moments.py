@@ -134,6 +134,52 @@ def test_data_without_robust_moments(rows, message):
         robust_moments(rows)
 
 
+def test_columns_of_one_value_in_nearly_all_rows_are_named():
+    rng = np.random.default_rng(0)
+    rare = np.c_[rng.normal(size=(500, 15)), (np.arange(500) < 5) * 1.0]
+    with pytest.raises(DataError, match=r"same value: column 15 in 495\. .* leave it out"):
+        robust_moments(rare)
+    frame = pd.DataFrame(rare, columns=[f"q{j}" for j in range(1, 17)])
+    with pytest.raises(DataError, match=r"Many of 500 rows .* column 'q16' \(index 15\) in 495"):
+        CuspFactorAnalysis(robust=True).fit(frame)
+    # Negative control: a tenth of the rows is enough.
+    rare[:50, 15] = 1.0
+    assert np.all(np.isfinite(robust_moments(rare).weights))
+
+
+def test_zeros_and_equal_rows_without_a_maximum_are_refused():
+    rng = np.random.default_rng(0)
+    zeros = np.where(rng.random((300, 8)) < 0.85, 0, rng.exponential(size=(300, 8))).round(3)
+    counts = (zeros == 0).sum(axis=0)
+    said = rf"column 0 in {counts[0]}, column 1 in {counts[1]}, .* 3 more\. .* columns or rows out"
+    with pytest.raises(DataError, match=said):
+        robust_moments(zeros)
+    equal = np.r_[np.zeros((100, 15)), rng.normal(size=(400, 15))]
+    with pytest.raises(DataError, match=r"column 0 in 10\d, "):
+        robust_moments(equal)
+
+
+@pytest.mark.parametrize("far", [1e6, 1e7, 1e12])
+def test_a_row_that_is_out_by_many_digits_is_no_dependence_of_columns(far):
+    rng = np.random.default_rng(0)
+    clean = t_rows(rng, 300, np.eye(6) + 0.5, 6.0)
+    found = robust_moments(np.r_[clean, np.full((1, 6), far)])
+    assert found.outlying()[0] == 300
+    assert found.weights[300] < 1e-9
+    assert_allclose(found.scale_matrix, robust_moments(clean).scale_matrix, rtol=0.2)
+    # Negative control: with the same row, columns that are sums of others are still refused.
+    wide = np.c_[clean, clean[:, 0] + clean[:, 1]]
+    with pytest.raises(DataError, match="linearly dependent"):
+        robust_moments(np.r_[wide, np.full((1, 7), far)])
+
+
+def test_columns_that_are_the_same_in_most_rows_are_refused():
+    rows = np.random.default_rng(0).normal(size=(300, 6))
+    rows[:295, 5] = rows[:295, 0]
+    with pytest.raises(DataError, match="in all rows or in most"):
+        robust_moments(rows)
+
+
 def test_a_weight_is_between_zero_and_one():
     found = robust_moments(np.random.default_rng(0).normal(size=(20, 2)))
     with pytest.raises(InputError, match="weight must be a number between 0 and 1. Got 2"):

@@ -82,7 +82,7 @@ ALIKE = {
 
 @pytest.mark.parametrize("make", ALIKE.values(), ids=ALIKE)
 def test_frames_alike(make):
-    rows, names, labels, has_missing, _ = check_rows(make())
+    rows, names, labels, has_missing, *_ = check_rows(make())
     assert not has_missing
     assert_allclose(rows, X, rtol=0)
     assert names == labels == NAMES

@@ -123,3 +123,46 @@ def test_warnings_point_at_the_call():
     with pytest.warns(CuspWarning, match="max_factors") as caught:
         cuspfa.fit_anndata(adata, model=CuspFactorAnalysis(method=method))
     assert [one.filename for one in caught] == [__file__]
+
+
+def test_counts_of_a_layer(tmp_path):
+    rng = np.random.default_rng(0)
+    s = rng.uniform(0.5, 2, 80)
+    counts = rng.poisson(s[:, None] * (rng.gamma(0.5, 2, (80, 2)) @ rng.gamma(0.5, 2, (2, 9))))
+    adata = anndata.AnnData(sparse.csr_matrix(np.log1p(counts)))
+    adata.layers["counts"] = sparse.csr_matrix(counts)
+    adata.obs["size"] = s
+    adata.var["variable"] = np.arange(9) != 4
+    model = cuspfa.CuspPoissonFactorization(n_factors=2, random_state=0)
+    found = cuspfa.fit_anndata(
+        adata, layer="counts", model=model, mask_var="variable", exposure="size"
+    )
+    assert found is model
+    used = np.arange(9) != 4
+    plain = cuspfa.CuspPoissonFactorization(n_factors=2, random_state=0)
+    plain.fit(counts[:, used], exposure=s)
+    np.testing.assert_allclose(adata.varm["cusp_loadings"][used], plain.components_.T, rtol=1e-9)
+    assert np.all(adata.varm["cusp_loadings"][4] == 0)
+    scores = plain.transform(counts[:, used], exposure=s)
+    np.testing.assert_allclose(adata.obsm["X_cusp"], scores, rtol=1e-9)
+    np.testing.assert_allclose(scores, plain.posterior_.scores, rtol=0.05, atol=0.02)
+    assert np.isnan(adata.var["cusp_dispersion"].iloc[4])
+    assert list(model.feature_names_in_) == [name for name in adata.var_names if name != "4"]
+    assert adata.uns["cusp"]["params"] == {
+        "layer": "counts", "mask_var": "variable", "exposure": "size",
+    }  # fmt: skip
+    adata.write_h5ad(tmp_path / "a.h5ad")
+    again = anndata.read_h5ad(tmp_path / "a.h5ad")
+    assert again.uns["cusp"]["n_factors"] == 2
+
+
+def test_wrong_counts_write_nothing():
+    adata = anndata.AnnData(np.full((20, 4), 0.5))
+    model = cuspfa.CuspPoissonFactorization(n_factors=1)
+    with pytest.raises(DataError, match="not whole numbers"):
+        cuspfa.fit_anndata(adata, model=model)
+    with pytest.raises(InputError, match="exposure must be a column of adata.obs"):
+        cuspfa.fit_anndata(adata, model=model, exposure="size")
+    with pytest.raises(InputError, match="exposure must be None for a CuspFactorAnalysis"):
+        cuspfa.fit_anndata(adata, exposure="size")  # type: ignore[call-overload]
+    assert not adata.obsm

@@ -157,9 +157,9 @@ def test_infinity_is_an_error_whatever_holds_it(
     known = CuspFactorAnalysis().fit(datasets.simulate(80, 6, 1, random_state=0).X)
     for data in (rows, rows.tolist(), rows.astype(object), rows.astype(np.float32)):
         for call in (CuspFactorAnalysis().fit, known.transform, known.impute, known.score_samples):
-            with pytest.raises(DataError, match="column 3 has 2 value.s. that are infinite"):
+            with pytest.raises(DataError, match="column 3 has 2 values that are infinite"):
                 call(data)
-    with pytest.raises(DataError, match="'item3'.* has 2 value.s. that are infinite"):
+    with pytest.raises(DataError, match="'item3'.* has 2 values that are infinite"):
         CuspFactorAnalysis(method=Gibbs(n_draws=10)).fit(frame)
     np.save("rows.npy", rows)
     save(rows, "rows.csv")
@@ -174,7 +174,7 @@ def test_infinity_is_an_error_whatever_holds_it(
         for name in ("rows.csv", "rows.parquet"):
             code, said = program(*words, name)
             assert code == 2
-            assert "column 'item3' has 2 value(s) that are infinite, the first in row 5" in said
+            assert "column 'item3' has 2 infinite values, the first in row 5" in said
             assert "--missing inf,-inf" in said
     code, said = program("fit", "rows.csv", "--missing", "inf,-inf")
     assert (code, "2 missing values in 2 of 80 rows" in said) == (0, True)

@@ -6,6 +6,7 @@ and nothing else.
 
 import ast
 import json
+import shutil
 import struct
 import zipfile
 from pathlib import Path
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 import cuspfa
-from cuspfa import CuspFactorAnalysis, datasets, load
+from cuspfa import CuspFactorAnalysis, Gibbs, Moments, datasets, load
 from cuspfa.errors import InputError
 from cuspfa.io.posterior_format import FIT_VERSION, check_entries
 from cuspfa.posterior.files import POSTERIOR_CLASSES
@@ -84,6 +85,27 @@ LITERALS = {
         "loadings_mean": (0.9658140718707793, 0.3317519545019503),
         "noise_rate": (1.247995699588394, 109.65868220028419),
     },
+    "variational_3": {
+        "center": (0.2270124928728891, 0.31601814138055717),
+        "scale": (3.1105166755613434, 11.08257019494313),
+        "statistics": (59.0, 198.9515537138724),
+        "loadings_mean": (0.9458497259035314, 0.8246955065356055),
+        "noise_rate": (1.7912160293533652, 83.22508292557285),
+    },
+    "gibbs_3": {
+        "center": (0.2270124928728891, 0.31601814138055717),
+        "statistics": (59.0, 198.9515537138724),
+        "loadings": (1.3891839010323657, 17.016366082962502),
+        "noise_variance": (0.6563232708316769, 174.8001897780316),
+        "log_likelihood": (-427.4820133691429, -17133.034739762865),
+    },
+    "missing_3": {
+        "center": (0.2858454770593894, 0.5297221999157236),
+        "counts": (59.0, 349.0),
+        "location": (-0.015206002285987159, -0.07358755251445259),
+        "loadings_mean": (0.9399047381975015, 0.7758848842904323),
+        "noise_rate": (2.0030550768973514, 81.83850409257977),
+    },
 }
 """The first entry and the sum of each array."""
 
@@ -111,8 +133,9 @@ def values_of(posterior):
 def test_a_file_of_an_older_version_is_read(name):
     content, arrays = entries_of(GOLDEN / f"{name}.cusp")
     assert content["version"] == int(name[-1]) < FIT_VERSION
-    assert ("model_error" in content) == (content["version"] == 2)
-    assert "presentation" not in content
+    assert ("model_error" in content) == (content["version"] >= 2)
+    assert ("presentation" in content) == (content["version"] >= 3)
+    assert "degrees_of_freedom" not in content
     posterior = load(GOLDEN / f"{name}.cusp")
     found = values_of(posterior)
     for key, (first, total) in LITERALS[name].items():
@@ -125,11 +148,18 @@ def test_a_file_of_an_older_version_is_read(name):
     assert (posterior.population is None) == (error == 0.0)
     assert posterior.provenance.settings.model_error == error
     assert list(posterior.fit_info.model_errors) == []
-    assert posterior.factor_names == [f"Factor {h}" for h in range(1, posterior.n_active + 1)]
+    assert posterior.tails.are_normal
+    assert posterior.row_weights is None
+    assert posterior.provenance.settings.robust is False
     assert posterior.presentation.reversed_factors == ()
-    assert "kinds" not in content["provenance"]
-    assert posterior.provenance.kinds == ()
-    assert posterior.summary(n_draws=20).kinds_text == ""
+    if name == "variational_3":
+        assert posterior.factor_names == ["One", "Two"]
+        assert posterior.column_labels[0] == "First item"
+    else:
+        assert posterior.factor_names == [f"Factor {h}" for h in range(1, posterior.n_active + 1)]
+    assert ("kinds" in content["provenance"]) == (content["version"] >= 3)
+    assert posterior.provenance.kinds == () or content["version"] >= 3
+    assert (posterior.summary(n_draws=20).kinds_text == "") == (posterior.provenance.kinds == ())
 
 
 def test_labels_of_version_2_are_read():
@@ -228,3 +258,49 @@ def test_what_was_read_in_version_1_is_completed(tmp_path):
     for name in ("sheet", "order", "n", "means", "sds"):
         del data["options"][name]
     assert check_entries(json.dumps(content).encode(), POSTERIOR_CLASSES)["provenance"].data == now
+
+
+# --- moments and checkpoints ---
+
+
+HALF = np.array([[(i * (j + 2) + i // (j + 1)) % 5 - 2.0 for j in range(6)] for i in range(30)])
+WHOLE_NUMBERS = np.vstack([HALF, -HALF])
+"""Means are 0 and sums whole numbers, so that they are the same with every BLAS."""
+
+
+def test_moments_of_version_1_are_read():
+    path = GOLDEN / "moments_1.cusp"
+    with zipfile.ZipFile(path) as archive:
+        assert {"mean.npy", "cross_products.npy"} < set(archive.namelist())
+        stored = npy(archive.read("cross_products.npy"))
+    rows = WHOLE_NUMBERS[:, :4]
+    np.testing.assert_array_equal(stored, rows.T @ rows)
+    moments = Moments.load(path)
+    assert (moments.n, moments.names) == (60, ["a", "b", "c", "d"])
+    np.testing.assert_allclose(moments.covariance * (60 - 1), stored, rtol=1e-14)
+    both = moments + Moments.from_rows(rows + 1.0, names=["a", "b", "c", "d"])
+    assert both.n == 120
+    np.testing.assert_allclose(both.mean, 0.5, rtol=1e-14)
+
+
+@pytest.mark.filterwarnings("ignore:R-hat")  # of so few draws
+def test_chains_of_version_1_go_on(tmp_path):
+    def posterior(n_draws):
+        method = Gibbs(
+            n_draws=n_draws,
+            n_chains=2,
+            burn_in=40,
+            start_adapt=20,
+            thin=1,
+            checkpoint_dir=tmp_path / "chains",
+        )
+        model = CuspFactorAnalysis(standardize=False, method=method, random_state=0)
+        return model.fit(WHOLE_NUMBERS).posterior_
+
+    shutil.copytree(GOLDEN / "chains_1", tmp_path / "chains")
+    read = posterior(20).noise_variance_draws
+    assert read[0, 0] == 1.3644515092063707
+    assert read.sum() == pytest.approx(404.10010811137613, rel=1e-14)
+    longer = posterior(30).noise_variance_draws.reshape(2, 30, 6)
+    np.testing.assert_array_equal(longer[:, :20], read.reshape(2, 20, 6))
+    assert not np.any(longer[:, 20:] == longer[:, 19:29])

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from kernels.differences import ALLOWED, differences, largest, read
 from kernels.settings import DEFAULT, Setting, clean, settings
-from pages import blocks
+from pages import blocks, name_of
 
 ROOT = Path(__file__).parents[2]
 TESTS = [
@@ -56,7 +56,7 @@ def child(setting, *arguments):
 
 def tests():
     pages = [page for page in (ROOT / "docs").rglob("*.md") if any(t for _, t in blocks(page))]
-    return [*TESTS, *sorted(f"{PAGE}[{page.name}]" for page in pages)]
+    return [*TESTS, *sorted(f"{PAGE}[{name_of(page)}]" for page in pages)]
 
 
 def chosen():

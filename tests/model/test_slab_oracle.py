@@ -10,7 +10,7 @@ from cuspfa.data.protocols import CompleteSource
 from cuspfa.inference.variational.elbo import lower_bound
 from cuspfa.inference.variational.init import state_at
 from cuspfa.inference.variational.run import run_iterations
-from cuspfa.inference.variational.steps import STEPS, Tail, VariationalState
+from cuspfa.inference.variational.steps import Tail, VariationalState
 from cuspfa.model.likelihoods.gaussian import Noise
 from cuspfa.model.prior import CuspPrior
 from cuspfa.model.process import Sticks
@@ -92,7 +92,7 @@ def test_finite_spike_with_an_inverse_gamma_slab(shape):
         prior.slab,
     )
     for _ in range(5):
-        for step in STEPS:
+        for step in bridge.STEPS:
             state = step(state, source, prior)
         literal = oracle.spike_iteration(y, literal_slab, literal, hyper)
         ours = lower_bound(state, source, prior).total

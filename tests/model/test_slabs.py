@@ -194,3 +194,75 @@ def test_a_plugged_in_variance_survives_a_dying_factor():
     with pytest.warns(CuspWarning, match="4 of them have no loadings"):
         surplus = CuspFactorAnalysis(n_factors=9, prior=CuspPrior(slab=EmpiricalBayesSlab())).fit(y)
     assert np.all(np.isfinite(surplus.get_covariance()))
+
+
+@pytest.mark.parametrize("name", ["gaussian", "inverse gamma", "pooled"])
+def test_the_curvature_in_the_scale_is_that_of_differences(name):
+    """φ as a function of the logarithm of the scale of a column, at its squared norm l/x."""
+    slab, squared_norm = SLABS[name], np.array([0.05, 0.7, 9.0])
+    n, p, step = 40.0, 8, 1e-4
+
+    def objective(log_x):
+        """Twice the bound, where x = 1 has this squared norm and is the best x."""
+        density = slab.log_density(squared_norm * np.exp(-log_x), p)
+        return 2 * density + slope * log_x - first * np.exp(log_x)
+
+    # n − p and the weight of x, of which only their sum with −2φ′ matters: the best x is 1.
+    slope, first = n - p, n - p + slab.precision(squared_norm, p) * squared_norm
+    assert np.all(np.abs((objective(step) - objective(-step)) / (2 * step)) < 1e-6)
+    curvature = -(objective(step) + objective(-step) - 2 * objective(0.0)) / step**2
+    np.testing.assert_allclose(slab.scale_freedom(squared_norm, n, p), curvature, rtol=1e-5)
+
+
+def test_the_mass_of_a_pooled_hyper_prior_is_laplaces():
+    """By a Hessian from differences of the public densities, with another step."""
+    slab, norms, p = InverseGammaSlab(2.2, 0.5, pooled=True), np.array([0.4, 1.1, 2.5, 3.0]), 7
+    at, h = np.log([slab.shape, slab.rate]), 0.02
+
+    def log_density(u, w):
+        moved = InverseGammaSlab(float(np.exp(u)), float(np.exp(w)), pooled=True)
+        return np.sum(moved.log_density(norms, p)) + moved.log_hyperprior()
+
+    def second(i, j):
+        total = 0.0
+        for a, b in ((1, 1), (1, -1), (-1, 1), (-1, -1)):
+            point = at + h * (a * np.eye(2)[i] + b * np.eye(2)[j])
+            total += a * b * log_density(*point)
+        return total / (4 * h * h)
+
+    hessian = np.array([[second(i, j) for j in range(2)] for i in range(2)])
+    want = slab.log_hyperprior() + np.log(2 * np.pi) - 0.5 * np.log(np.linalg.det(-hessian))
+    assert slab.log_hyper_evidence(norms, p) == pytest.approx(want, abs=2e-3)
+    assert InverseGammaSlab(2.2, 0.5).log_hyper_evidence(norms, p) == 0.0
+
+
+class OwnSlab(GaussianSlab):
+    """A slab of a user, whose formulas may be others."""
+
+
+@pytest.mark.parametrize(
+    ("slab", "words"),
+    [
+        (GaussianSlab(0.5), "normal with variance 0.5"),
+        (
+            InverseGammaSlab(2.0, 0.4),
+            "normal with a variance of the factor's own, which is inverse gamma (2, 0.4)",
+        ),
+        (
+            InverseGammaSlab(2.0, 0.4, pooled=True),
+            "normal with a variance of the factor's own, which is inverse gamma with parameters "
+            "estimated from all factors",
+        ),
+        (
+            EmpiricalBayesSlab(),
+            "normal with a variance of the factor's own, which is estimated",
+        ),
+        (
+            EmpiricalBayesSlab(shared=True),
+            "normal with a variance that all factors share, which is estimated",
+        ),
+        (OwnSlab(0.5), "distributed as OwnSlab(variance=0.5)"),
+    ],
+)
+def test_words_for_the_methods_of_a_paper(slab, words):
+    assert slab.in_words == words

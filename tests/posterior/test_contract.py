@@ -7,9 +7,22 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from cuspfa import CuspFactorAnalysis, Gibbs, datasets, factor_congruence
+from cuspfa import (
+    CuspFactorAnalysis,
+    CuspPoissonFactorization,
+    Gibbs,
+    datasets,
+    factor_congruence,
+)
 from cuspfa.errors import CuspWarning, InputError
-from cuspfa.posterior import Posterior, SampledPosterior, VariationalPosterior
+from cuspfa.posterior import (
+    FactorizationPosterior,
+    LatentPosterior,
+    Posterior,
+    SampledLatentPosterior,
+    SampledPosterior,
+    VariationalPosterior,
+)
 from cuspfa.posterior.draws import N_DRAWS
 
 UNITS = np.geomspace(0.1, 100.0, 8)
@@ -68,7 +81,7 @@ def test_loadings_and_noise_make_up_the_covariance(posterior):
 
 def test_the_signature_of_draw_is_one():
     wanted = inspect.signature(Posterior.draw).parameters
-    for kind in (VariationalPosterior, SampledPosterior):
+    for kind in (VariationalPosterior, SampledPosterior, LatentPosterior, SampledLatentPosterior):
         found = inspect.signature(kind.draw).parameters
         for name, parameter in wanted.items():
             assert found[name].default == parameter.default
@@ -83,6 +96,42 @@ def test_one_default_number_of_draws_and_one_seed():
         found = inspect.signature(call).parameters
         assert found["n_draws"].default == N_DRAWS
         assert found["random_state"].default == 0
+
+
+def shared_methods(kind):
+    """Public methods that a class and `Posterior` both have."""
+    names = [name for name in dir(kind) if not name.startswith("_") and hasattr(Posterior, name)]
+    return [name for name in names if inspect.isfunction(getattr(kind, name))]
+
+
+@pytest.mark.parametrize("kind", [LatentPosterior, SampledLatentPosterior, FactorizationPosterior])
+def test_arguments_of_other_models_are_called_alike(kind):
+    methods = shared_methods(kind)
+    assert {"draw", "interval", "summary", "to_dict", "to_frame", "save", "report"} <= set(methods)
+    for name in methods:
+        wanted = inspect.signature(getattr(Posterior, name)).parameters
+        found = inspect.signature(getattr(kind, name)).parameters
+        shared = [one for one in found if one in wanted]
+        assert shared == [one for one in wanted if one in found], name
+        for one in shared:
+            assert found[one].kind == wanted[one].kind
+            # A draw of counts has the scores of all rows, so that there are fewer by default.
+            if one != "n_draws" or kind is not FactorizationPosterior:
+                assert found[one].default == wanted[one].default, (name, one)
+
+
+def test_shapes_of_counts():
+    rows = np.random.default_rng(0).poisson(2.0, (30, 6))
+    posterior = CuspPoissonFactorization(n_factors=2, random_state=0).fit(rows).posterior_
+    assert posterior.n_active == 2
+    assert posterior.loadings.shape == posterior.column_shares.shape == (6, 2)
+    assert posterior.components.shape == (2, 6)
+    draws = posterior.draw(5)
+    assert draws.loadings.shape == draws.column_shares.shape == (5, 6, 2)
+    assert posterior.interval("loadings", draws=draws).lower.shape == (6, 2)
+    assert_allclose(posterior.column_shares.sum(axis=0), 1.0)
+    assert_allclose(posterior.factor_shares.sum(axis=1), 1.0)
+    assert_array_equal(posterior.draw(5).loadings, draws.loadings)  # the same call, the same draws
 
 
 def test_the_same_call_gives_the_same_draws(posterior):

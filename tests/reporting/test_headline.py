@@ -65,6 +65,28 @@ FALLING = curve(11, 10, 8, 7, 5, 5, 2)
             "1 factor can be told from chance; none if the model may be off by RMSEA 0.05 or 0.07",
         ),
         (Count(0), curve(0, 0, 0, 0, 0, 0, 0), "No factors can be told from chance"),
+        (
+            Count(0, rows_too_few=100),
+            None,
+            "No factors were tried: 100 rows are too few for this many columns and categories",
+        ),
+        (
+            Count(2, rows_too_few=100),
+            None,
+            "2 factors can be told from chance; more were not tried: 100 rows are too few for "
+            "this many columns and categories",
+        ),
+        (
+            Count(2, rows_too_few=100, has_categories=False),
+            None,
+            "2 factors can be told from chance; more were not tried: 100 rows are too few for "
+            "this many columns",
+        ),
+        (
+            Count(0, given=True, n_nonempty=0),
+            curve(0, 0, 0, 0, 0, 0, 0),
+            "No factors asked for; none can be told from chance",
+        ),
         (Count(3), ModelErrorCurve((), CurveGap.FEW_ROWS), "3 factors can be told from chance"),
         (Count(3), curve(3, 3), "3 factors can be told from chance"),
         (
@@ -78,6 +100,8 @@ FALLING = curve(11, 10, 8, 7, 5, 5, 2)
             "3 factors asked for; 11 can be told from chance; 5 if the model may be off by RMSEA "
             "0.05 or 0.07",
         ),
+        # A search that ran out of time may have another number than the curve.
+        (Count(8), curve(9, e0=(8,)), "8 factors (or 9) can be told from chance"),
         (Count(8, given=True, n_nonempty=2), None, "8 factors asked for, 2 with loadings"),
         (Count(2, given=True, n_nonempty=0), None, "2 factors asked for, none with loadings"),
         (

@@ -195,8 +195,8 @@ def test_names_are_shown_and_not_run(posteriors, pages):
 
 
 def test_without_escapes_they_would_be_run(posteriors, monkeypatch):
-    monkeypatch.setattr(page._templates(), "autoescape", False)
-    text = page._templates().from_string("<p>{{ name }}</p>").render(name=HOSTILE[0])
+    monkeypatch.setattr(page.templates(), "autoescape", False)
+    text = page.templates().from_string("<p>{{ name }}</p>").render(name=HOSTILE[0])
     assert ("script", {}) in Reader(text).elements  # the test above can fail
 
 
@@ -385,7 +385,7 @@ def test_a_sampled_fit_tells_of_missing_values_its_spike_and_its_intervals(tmp_p
         assert "Missing values by column." in seen
         assert "24 of 600 values (4.0 %), in 2 columns, were missing. None was filled in" in seen
         assert "too narrow" not in seen  # its draws are saved
-        assert f"spike of variance {posterior.spike:g};" in seen
+        assert f"others (the spike) are normal with variance {posterior.spike:g}." in seen
         assert "draws of the posterior, given the number of factors." in seen
 
 
@@ -393,7 +393,7 @@ def test_intervals_and_spike_with_the_number_given(posteriors, pages, tmp_path):
     drawn = sampled(datasets.simulate(100, 6, 1, random_state=0).X, n_factors=1)
     for seen in (Reader(pages["bfi"]).seen, Reader(written(drawn, tmp_path)).seen):
         assert "draws of the posterior, given the number of factors." in seen
-        assert "spike at zero;" in seen
+        assert "those of others (the spike) are zero." in seen
         assert "No value was missing in the rows that were analysed." in seen
 
 
@@ -495,11 +495,11 @@ def test_an_unfinished_fit_is_told_once(tmp_path):
         posterior = posterior_of(X, n_factors=2, method=Variational(max_iter=2))
     seen = Reader(written(posterior, tmp_path, draws=few(posterior))).seen
     assert seen.count("Not converged: the fit stopped") == 1
-    assert "The fit did not converge" not in seen
+    assert "The fit ended before it had converged" not in seen
     silent = replace(posterior.provenance, warnings=())
     object.__setattr__(posterior, "provenance", silent)
     seen = Reader(written(posterior, tmp_path, draws=few(posterior))).seen
-    assert seen.count("The fit did not converge") == 1
+    assert seen.count("The fit ended before it had converged") == 1
 
 
 @pytest.mark.parametrize("settings", [{"rotation": "oblimin", "n_factors": 2}, {"n_factors": 1}])
@@ -763,3 +763,20 @@ def test_scores_that_were_saved_come_into_the_page_when_asked_for(table, capsys)
     assert Reader((table / "a.html").read_text("utf-8")).numbers()["scores"] is None
     assert run_program(["report", "a.cusp", "-o", "a.html", "--scores"]) == 0
     assert len(Reader((table / "a.html").read_text("utf-8")).numbers()["scores"]) == 60
+
+
+def test_wording_stands_beside_names_and_options_are_not_broken(tmp_path):
+    x = datasets.load_bfi(subset="items").data[:300, :10]
+    names = [f"q{j}" for j in range(10)]
+    posterior = posterior_of(x, names, n_factors=2)
+    posterior = posterior.with_wording({name: f"Statement {name} & more" for name in names})
+    posterior.report(tmp_path / "r.html", draws=posterior.draw(30, random_state=0, sweeps=0))
+    text = (tmp_path / "r.html").read_text(encoding="utf-8")
+    found = re.findall(r'<span class="item[^>]*><b>(q\d)</b> ([^<]*) <b>', text)
+    assert len(found) == 8
+    assert all(words == f"Statement {name} &amp; more" for name, words in found)
+    communalities = text[text.index("<h3>Communalities</h3>") :]
+    assert all(f"{name} Statement {name}" in communalities for name in names)
+    assert page._tidy("at 5 % use --model-error auto & more") == (
+        'at 5\N{NO-BREAK SPACE}% use <span class="option">--model-error</span> auto &amp; more'
+    )

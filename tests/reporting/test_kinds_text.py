@@ -35,9 +35,11 @@ def test_what_the_model_makes_of_them() -> None:
     assert model_text([KindGroup("continuous", (0,))], NAMES).endswith("is made for these.")
     five = model_text([KindGroup("few_points", (0, 1), (5, 5))], NAMES)
     assert "matters little unless they are skewed" in five
-    assert "polychoric" not in five
+    assert "ordinal likelihood" not in five
+    skewed_items = KindGroup("few_points", (0, 1), (5, 5), (1,))
+    assert "then the ordinal likelihood suits" in model_text([skewed_items], NAMES)
     for few in (KindGroup("few_points", (0,), (3, 4)), KindGroup("binary", (0,), (2, 2))):
-        assert "cuspfa.polychoric(X).moments(), fitted by fit_moments" in model_text([few], NAMES)
+        assert "the ordinal likelihood suits them better" in model_text([few], NAMES)
     assert "Counts (b, c)" in model_text([KindGroup("counts", (1, 2))], NAMES)
     assert "d looks like numbers of categories" in model_text([KindGroup("codes", (3,))], NAMES)
     skewed = model_text([KindGroup("skewed", (0, 1, 2, 3))], NAMES)
@@ -90,3 +92,38 @@ def test_few_rows_and_a_copy() -> None:
     few = CuspFactorAnalysis().fit(x[:9, :6]).posterior_.summary(n_draws=50)
     assert [one.code for one in few.cautions] == ["few_rows"]
     assert "9 rows are few for" in " ".join(str(few).split())
+
+
+def test_a_misfit_is_said_in_summary_json_and_report(tmp_path: Path) -> None:
+    x = datasets.simulate(400, 12, 3, random_state=3).X
+    posterior = CuspFactorAnalysis(n_factors=1).fit(x).posterior_
+    draws = posterior.draw(50, random_state=0)
+    summary = posterior.summary(n_draws=50)
+    assert summary.cautions[-1].code == "correlations_unexplained"
+    sentence = "fewer than 1 in 100 data sets simulated from it are as far from it"
+    assert sentence in " ".join(str(summary).split())
+    assert "check_assumptions looks for them" in summary.caution_texts[-1]
+    told = posterior.to_dict(n_draws=50)["cautions"][-1]
+    assert told["code"] == "correlations_unexplained"
+    assert sentence in told["message"]
+    posterior.report(tmp_path / "r.html", draws=draws)
+    assert (tmp_path / "r.html").read_text().count(sentence) == 1
+    enough = CuspFactorAnalysis(n_factors=3).fit(x).posterior_.summary(n_draws=50)
+    assert "correlations_unexplained" not in [one.code for one in enough.cautions]
+
+
+def test_columns_with_little_in_common_and_uncertain_axes() -> None:
+    rng = np.random.default_rng(8)
+    noise = rng.normal(size=(200, 6))
+    pair = noise[:, 0] + 0.3 * rng.normal(size=200)
+    x = np.column_stack([noise, pair])
+    posterior = CuspFactorAnalysis(n_factors=2, rotation="varimax").fit(x).posterior_
+    summary = posterior.summary(n_draws=50)
+    assert summary.fit is not None
+    assert summary.fit.kmo < 0.5
+    codes = {one.code: one for one in summary.cautions}
+    assert {"low_kmo", "uncertain_axes"} <= codes.keys()
+    assert codes["uncertain_axes"].to_dict()["rotation"] == "varimax"
+    assert f"KMO is {summary.fit.kmo:.2f}" in " ".join(str(summary).split())
+    plain = CuspFactorAnalysis(n_factors=2).fit(x).posterior_.summary(n_draws=50)
+    assert "uncertain_axes" not in [one.code for one in plain.cautions]

@@ -237,7 +237,7 @@ def test_excel(named, tables, tmp_path):
     types = {cell.data_type for sheet in book for row in sheet.iter_rows() for cell in row}
     assert "f" not in types
     sheet = book["1 loadings"]
-    assert [cell.value for cell in sheet[4]] == ["Item", "Wording", "=A1", "+B", "@C", "h²"]
+    assert [cell.value for cell in sheet[4]][:6] == ["Item", "Wording", "=A1", "+B", "@C", "h²"]
     rows = [[cell.value for cell in row] for row in sheet.iter_rows(min_row=5)]
     values = {row[0]: row for row in rows if row[0] in ITEMS}
     for row in tables.items:
@@ -250,6 +250,15 @@ def test_excel(named, tables, tmp_path):
     np.testing.assert_allclose(factors[1][2:5], np.multiply(tables.factors[0].share, 100))
     assert factors[1][-3:] == pytest.approx(list(tables.factors[0].omega))
     assert not any(cell.hyperlink for row in sheet.iter_rows() for cell in row)
+    for one in book:  # the note is read without scrolling, and a page has the whole width
+        (place,) = one.merged_cells.ranges
+        note = one.cell(place.min_row, 1)
+        assert str(note.value).startswith("Note. ")
+        assert note.alignment.wrap_text
+        letters = [one.column_dimensions[name].width for name in "ABCDEF"]
+        assert sum(letters[: place.max_col]) >= 40
+        assert one.row_dimensions[place.min_row].height >= 30
+        assert one.sheet_properties.pageSetUpPr.fitToPage
 
 
 class Cells(HTMLParser):
@@ -469,3 +478,21 @@ def test_the_program(named, tmp_path, monkeypatch, capsys):
         capsys.readouterr()
         assert run_program(wrong) == 2
         assert said in capsys.readouterr().err
+
+
+def test_the_note_of_the_fit_explains_only_what_is_in_the_table(tables):
+    noise = np.random.default_rng(0).normal(size=(200, 8))
+    nothing = CuspFactorAnalysis().fit(noise).posterior_.apa_tables()
+    assert not nothing.factors
+    assert "ω total" not in nothing.to_markdown()
+    assert "Olkin measure." in nothing.to_markdown()
+    assert tables.to_markdown().count("ω total") == 2
+
+
+def test_a_notebook_shows_the_tables_of_the_page(posterior):
+    tables = posterior.apa_tables()
+    shown = tables._repr_html_()
+    assert shown in tables.to_html()
+    assert shown.count("<table>") == shown.count("</table>") == 4
+    assert "<body" not in shown
+    assert "<style" not in shown

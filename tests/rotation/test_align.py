@@ -321,7 +321,7 @@ def test_arguments_are_checked(posterior, draws):
     aligned = posterior.align("varimax", draws=draws)
     with pytest.raises(InputError, match="prob must be between 0 and 1"):
         aligned.table(1.5)
-    with pytest.raises(InputError, match="number must be a whole number"):
+    with pytest.raises(InputError, match="n_items must be a whole number"):
         aligned.top_items(0)
     with pytest.raises(DataError, match="12 features"):
         aligned.scores(np.zeros((3, 5)))

@@ -119,7 +119,7 @@ class ColumnsDropped(FitWarning):
         shown = "; ".join(f"{one.name!r}: {one.told(form.spell)}" for one in first)
         left = len(self.columns) - SHOWN_COLUMNS
         more = f"; and {left} more" if left > 0 else ""
-        return f"{len(self.columns)} column(s) are dropped ({shown}{more})."
+        return f"Dropped {counted(len(self.columns), 'column')} ({shown}{more})."
 
 
 @dataclass(frozen=True)
@@ -208,6 +208,26 @@ class DependentColumns(FitWarning):
 
 
 @dataclass(frozen=True)
+class DeterminedColumns(FitWarning):
+    """Columns of answers that follow from another column, such as copies of it."""
+
+    code = "determined_columns"
+    pairs: tuple[tuple[ColumnRef, ColumnRef], ...]
+    """Each such column, and the one that it follows from."""
+
+    def told(self, form: Form) -> str:
+        shown = listed(
+            [f"{form.column(one)} from {form.column(other)}" for one, other in self.pairs],
+            SHOWN_COLUMNS,
+        )
+        return (
+            "The answers in some columns follow from those in another, as in a copy: "
+            f"{shown}. Such columns make a factor by themselves, and the number of factors is "
+            "uncertain. Leave them out."
+        )
+
+
+@dataclass(frozen=True)
 class NeverCoObserved(FitWarning):
     """Pairs of columns that are never observed in the same row."""
 
@@ -264,6 +284,37 @@ class LongFit(FitWarning):
         )
 
 
+@dataclass(frozen=True)
+class FewRowsForWeights(FitWarning):
+    """A robust fit to few rows for so many columns."""
+
+    code = "few_rows_for_weights"
+    n_rows: int
+    n_columns: int
+
+    def told(self, form: Form) -> str:
+        return (
+            f"{self.n_rows} rows are few for the weights of rows of {self.n_columns} columns: "
+            "outlying rows may not be recognised. Choose fewer columns, or look for outlying rows "
+            f"by {form.outlier_check}."
+        )
+
+
+@dataclass(frozen=True)
+class WeightsNotConverged(FitWarning):
+    """The weights of the rows of a robust fit still changed at the last iteration."""
+
+    code = "weights_not_converged"
+    not_converged = True
+    n_iter: int
+
+    def told(self, form: Form) -> str:
+        return (
+            f"The weights of rows have not converged after {self.n_iter} iterations. Are some "
+            "columns nearly the same, or most rows?"
+        )
+
+
 # --- the number of factors ---
 
 
@@ -311,10 +362,11 @@ class AtLedermannBound(FitWarning):
 
     def told(self, form: Form) -> str:
         k = self.n_factors
+        leave = "leaves" if k == 1 else "leave"
         return (
-            f"{k} factor(s) leave correlation unexplained, but no more than {k} can be told apart "
-            f"by {self.n_columns} columns (Ledermann's bound). To have more all the same, raise "
-            f"the limit: {form.change('max_factors', k + 1)}."
+            f"{counted(k, 'factor')} {leave} correlation unexplained, but no more than {k} can be "
+            f"told apart by {self.n_columns} columns (Ledermann's bound). To have more all the "
+            f"same, raise the limit: {form.change('max_factors', k + 1)}."
         )
 
 
@@ -356,6 +408,42 @@ class EvidenceRising(FitWarning):
             f"The evidence still rose by about {rounded(self.rise)} nats with the last factor, and "
             "was not computed for more: there may be more factors, or no small number of them. The "
             "weights of the numbers of factors do not take this into account."
+        )
+
+
+@dataclass(frozen=True)
+class FewRowsForFactors(FitWarning):
+    """More factors were not tried for columns not all Gaussian, as the rows are too few."""
+
+    code = "few_rows_for_factors"
+    n_factors: int
+    """The most that were tried."""
+    n_rows: int
+
+    def told(self, form: Form) -> str:
+        return (
+            f"More than {counted(self.n_factors, 'factor')} were not tried: {self.n_rows} rows are "
+            "too few for this many columns and categories, as their evidence would not be right. "
+            f"Join categories that few rows have, use {form.spell('likelihood', 'gaussian')}, or "
+            f"give the number: {form.n_factors(self.n_factors + 1)}."
+        )
+
+
+@dataclass(frozen=True)
+class FewRowsForCounts(FitWarning):
+    """More factors of log rates were not tried, as the rows are too few."""
+
+    code = "few_rows_for_counts"
+    n_factors: int
+    """The most that were tried."""
+    n_rows: int
+
+    def told(self, form: Form) -> str:
+        return (
+            f"More than {counted(self.n_factors, 'factor')} were not tried: {self.n_rows} rows are "
+            "too few for this many columns, as their evidence would not be right. Leave out "
+            "columns with counts above zero in few rows, or give the number: "
+            f"{form.n_factors(self.n_factors + 1)}."
         )
 
 
@@ -477,8 +565,84 @@ class SkewedItems(FitWarning):
         return (
             f"{len(self.columns)} of {self.n_columns} columns are items that are strongly skewed "
             f"({listed(self.columns, SHOWN_NAMES)}). Items that are skewed alike can make a factor "
-            "of their own. Compare with a fit to polychoric correlations (in Python, polychoric "
-            "and fit_moments), or with one without them."
+            f"of their own. Compare with {form.spell('likelihood', 'ordinal')}, or with a fit "
+            "without them."
+        )
+
+
+@dataclass(frozen=True)
+class RareCategories(FitWarning):
+    """Categories of ordinal columns that few rows have, or none."""
+
+    code = "rare_categories"
+    kept = False
+    rare: tuple[str, ...]
+    """Column and category of each, such as "Q1: 6"."""
+    empty: tuple[str, ...]
+    fewest: int
+    """Rows below which a category is called rare."""
+
+    def told(self, form: Form) -> str:
+        parts = []
+        if self.rare:
+            parts.append(
+                f"Fewer than {self.fewest} rows have {listed(self.rare, SHOWN_NAMES)}: such "
+                "categories have little information, and their thresholds are uncertain. To join "
+                "one with its neighbour, give both the same number."
+            )
+        if self.empty:
+            parts.append(
+                f"No row has {listed(self.empty, SHOWN_NAMES)}: such a category is no part of the "
+                "model, and a new row with it is an error."
+            )
+        return " ".join(parts)
+
+
+@dataclass(frozen=True)
+class CorrelationsUnexplained(FitWarning):
+    """Data sets simulated from the model are hardly ever as far from it as the data."""
+
+    code = "correlations_unexplained"
+    kept = False
+    predictive_p: float
+
+    def told(self, form: Form) -> str:
+        return (
+            "The model leaves correlations unexplained: fewer than 1 in 100 data sets simulated "
+            "from it are as far from it as these data. Outliers, skewed items or too few factors "
+            f"may be the reason; {form.outlier_check} looks for them."
+        )
+
+
+@dataclass(frozen=True)
+class LowKmo(FitWarning):
+    """The columns have little in common."""
+
+    code = "low_kmo"
+    kept = False
+    kmo: float
+
+    def told(self, form: Form) -> str:
+        return (
+            f"KMO is {self.kmo:.2f}: few correlations are shared by more than two variables, so "
+            "that these columns hardly suit a factor analysis."
+        )
+
+
+@dataclass(frozen=True)
+class UncertainAxes(FitWarning):
+    """Draws disagree on where the axes of a rotation are."""
+
+    code = "uncertain_axes"
+    kept = False
+    rotation: str
+    agreement: float
+
+    def told(self, form: Form) -> str:
+        return (
+            f"The rotation is not well determined ({self.rotation}, agreement of draws "
+            f"{self.agreement:.2f}): intervals of loadings are wide, or cover two modes. "
+            "Communalities, correlations and the number of factors do not depend on it."
         )
 
 
@@ -499,6 +663,23 @@ class IterationLimit(FitWarning):
             f"Not converged: the fit stopped at max_iter={self.max_iter} iterations. To go on, "
             f"raise max_iter: {form.change('max_iter', 2 * self.max_iter)}; or accept less "
             f"precision, by a tol above {self.tol:g}."
+        )
+
+
+@dataclass(frozen=True)
+class CountsNotConverged(FitWarning):
+    """The bound of a Poisson factorization still grew at `max_iter`."""
+
+    code = "counts_not_converged"
+    not_converged = True
+    kept = False
+    max_iter: int
+    tol: float
+
+    def told(self, form: Form) -> str:
+        return (
+            f"Not converged: the fit stopped at max_iter={self.max_iter} iterations. To go on, "
+            f"raise max_iter of CuspPoissonFactorization, or its tol above {self.tol:g}."
         )
 
 

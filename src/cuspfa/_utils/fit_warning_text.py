@@ -50,6 +50,8 @@ class _Python:
 
     free_number = "n_factors='auto'"
     """How the number of factors is left to the fit."""
+    outlier_check = "check_assumptions"
+    """What looks for outlying rows by distances under a factor model."""
     cost_advice = (
         "A given n_factors takes a tenth of it; method=Variational(callback=print) shows progress.",
         "method=Variational(callback=print) shows progress.",
@@ -82,6 +84,7 @@ class _Program:
     """Settings as options of the program."""
 
     free_number = "no --factors"
+    outlier_check = "cuspfa check"
     cost_advice = ("--factors takes a tenth of it.", "")
 
     def __init__(self, engine: EngineSettings) -> None:

@@ -75,7 +75,8 @@ DataFile = Annotated[
     Parameter(
         allow_leading_hyphen=True,
         help="CSV, TSV, Parquet or Feather file, workbook (.xlsx, .xls, .ods), or file of "
-        "SPSS (.sav), Stata (.dta) or R (.rds); - is standard input.",
+        "SPSS (.sav), Stata (.dta) or R (.rds); of counts also a sparse matrix (.mtx, .npz, "
+        ".h5ad); - is standard input.",
     ),
 ]
 JsonFlag = Annotated[
@@ -196,15 +197,26 @@ def scores(
     *,
     output: TableOut = None,
     id: KeptId = None,
+    exposure: Annotated[
+        str | None,
+        Parameter(help="Column with the exposures of counts. Default: as in the fit."),
+    ] = None,
+    layer: Annotated[
+        str | None, Parameter(help="Layer of an h5ad file with counts. Default: as in the fit.")
+    ] = None,
+    transpose: Annotated[
+        bool, flag_option("The rows of a sparse matrix of counts are variables.")
+    ] = False,
     read: HowToRead = NO_READING_OPTIONS,
 ) -> None:
     """Factor scores of the rows of a table, as CSV or Parquet.
 
     Example: cuspfa scores answers.cusp answers.csv --id person -o scores.csv
     """
-    from cuspfa.cli.commands.scores import write_scores
+    from cuspfa.cli.commands.scores import CountRows, write_scores
 
-    write_scores(fit, str(data), output=output, id_column=id, read=read)
+    counts = CountRows(exposure, layer, transpose)
+    write_scores(fit, str(data), output=output, id_column=id, read=read, counts=counts)
 
 
 @app.command
@@ -351,6 +363,27 @@ def plot(
     from cuspfa.cli.commands.plot import draw
 
     draw(fit, kind, output, factor=factor, show=show)
+
+
+@app.command(name="app")
+def serve(
+    *,
+    port: Annotated[int, whole_option("Port on this machine; 0 is any that is free.")] = 0,
+    browser: Annotated[
+        bool, Parameter(show_default=False, help="Open the page in the browser (default).")
+    ] = True,
+    max_upload: Annotated[int, whole_option("Largest file in MB.")] = 256,
+    max_time: Annotated[float, number_option("Most seconds of one fit.")] = 600.0,
+) -> None:
+    """Open a page in the browser to work on: data, fit, report and tables, live.
+
+    It is served from this machine, to you alone. Nothing is loaded from or sent to a network.
+
+    Example: cuspfa app
+    """
+    from cuspfa.cli.commands.app import run_page
+
+    run_page(port=port, browser=browser, max_upload=max_upload, max_time=max_time)
 
 
 @app.command

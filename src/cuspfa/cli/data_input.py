@@ -12,21 +12,32 @@ from cuspfa._utils.fit_warning import ColumnsDropped, EmptyRows, ReadingNote
 from cuspfa._utils.fit_warning_text import CLASSES, terminal_text
 from cuspfa._utils.spelling import as_option
 from cuspfa._utils.warn import silent
-from cuspfa.cli.options import DataOptions, ModelOptions, MomentsOptions
+from cuspfa._utils.wording import counted
+from cuspfa.cli.options import DataOptions, FitOptions, ModelOptions, MomentsOptions
 from cuspfa.cli.progress import progress
 from cuspfa.cli.provenance import given_options
 from cuspfa.cli.reading import check_matrix_options, parse_columns, read_matrix
-from cuspfa.cli.terminal import Page, show_doubts, show_left_out, show_missing, show_reading
+from cuspfa.cli.terminal import (
+    Page,
+    show_codes,
+    show_doubts,
+    show_left_out,
+    show_missing,
+    show_reading,
+)
 from cuspfa.data.column_choice import ColumnChoice
 from cuspfa.data.out_of_core.stream import Plan
-from cuspfa.data.tables.cells import column_of_numbers
+from cuspfa.data.screening.missing_codes import find_codes
+from cuspfa.data.tables.cells import clean, column_of_numbers
 from cuspfa.data.tables.column_names import find_column
 from cuspfa.data.tables.read_table import Table, load_table, reads_by_blocks, screened
 from cuspfa.data.tables.reader import FileTable
+from cuspfa.diagnostics.assumptions import RowNames
 from cuspfa.errors import DataError, InputError
 from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
 from cuspfa.inference.gibbs.settings import Gibbs
 from cuspfa.inference.variational.settings import Variational
+from cuspfa.model.likelihoods.kinds import Ordinal
 from cuspfa.model.model_error import LARGEST_MODEL_ERROR
 from cuspfa.rotation.gpa import RotationMethod
 
@@ -82,6 +93,7 @@ def estimator_of(
     n_factors: int | None = None,
     rotation: RotationMethod | None = None,
     callback: Callable[[Any], None] | None = None,
+    likelihood: Any = "gaussian",
 ) -> CuspFactorAnalysis:
     """The model of the options."""
     method: Variational | Gibbs
@@ -96,9 +108,35 @@ def estimator_of(
         method=method,
         standardize=options.standardize,
         model_error=options.model_error,
+        likelihood=likelihood,
+        offset=getattr(options, "offset", None),
+        robust=options.robust,
         rotation=rotation,
         random_state=options.seed,
     )
+
+
+def has_likelihood(options: FitOptions) -> bool:
+    """Do the options say that columns may not be Gaussian?"""
+    return options.likelihood != "gaussian" or bool(options.ordinal)
+
+
+def chosen_likelihood(options: FitOptions, names: list[str]) -> Any:
+    """The argument `likelihood` of the options, for columns with these names."""
+    ordinal = Ordinal(link=options.link)
+
+    def as_given(word: str) -> Any:
+        return ordinal if word == "ordinal" else word
+
+    if options.link != "probit" and options.likelihood != "ordinal" and not options.ordinal:
+        raise InputError("--link is for ordinal columns. Give --likelihood ordinal or --ordinal.")
+    if not options.ordinal:
+        return as_given(options.likelihood)
+    chosen = set(parse_columns("--ordinal", options.ordinal, names))
+    return {
+        name: ordinal if j in chosen else as_given(options.likelihood)
+        for j, name in enumerate(names)
+    }
 
 
 def fitted_model(
@@ -185,7 +223,23 @@ def read_rows(
     if options.data is not None and reads_by_blocks(options.data, None, options.read.reading()):
         raise needs_memory(options.data, command)
     table = read_data(options, page, quiet=quiet)
+    show_codes(page, find_codes(table.names, table.rows))
     return table, table.rows
+
+
+def row_names(table: Table) -> RowNames:
+    """What the rows of a table are called: by the column of --id, or by their number from 1 on.
+
+    Where rows without a value are left out, by their number among the others.
+    """
+    return named_rows(None if table.n_empty else table.ids, table.n_rows)
+
+
+def named_rows(ids: Sequence[str] | None, n_rows: int) -> RowNames:
+    """The names of rows; their numbers where there are none."""
+    if ids is None:
+        return RowNames([str(row) for row in range(1, n_rows + 1)], "counted from 1")
+    return RowNames([clean(one) for one in ids])
 
 
 def needs_memory(path: str, command: str) -> InputError:
@@ -196,15 +250,15 @@ def needs_memory(path: str, command: str) -> InputError:
     )
 
 
-def table_as_json(table: Table) -> dict[str, Any]:
-    """What was read, left out and missing, for the JSON; no cell of the data."""
+def read_as_json(table: Table, n_missing: int) -> dict[str, Any]:
+    """What was read and left out, for the JSON; no cell of the data."""
     return {
         "read": {
             "source": table.source,
             "kind": table.kind,
             "n_rows": table.n_rows_read,
             "n_columns": table.n_columns_read,
-            "n_missing": table.n_missing_read,
+            "n_missing": n_missing,
             "notes": [note.told(as_option) for note in table.notes],
             "sheet": table.sheet,
             "labels": {one.name: one.label for one in table.labels if one.label},
@@ -219,6 +273,13 @@ def table_as_json(table: Table) -> dict[str, Any]:
             "excluded": table.excluded,
             "rows": table.n_empty,
         },
+    }
+
+
+def table_as_json(table: Table) -> dict[str, Any]:
+    """What was read, left out and missing, for the JSON; no cell of the data."""
+    return {
+        **read_as_json(table, table.n_missing_read),
         "missing": {
             "n": sum(table.n_missing.values()),
             "n_rows": table.n_incomplete,
@@ -265,13 +326,14 @@ def _table(options: DataOptions, page: Page, factors: int | None, quiet: bool) -
             memory_limit=options.memory_limit if isinstance(options, MomentsOptions) else None,
             progress=bar.on_rows,
             on_plan=on_plan,
+            every_row=isinstance(options, FitOptions) and has_likelihood(options),
         )
 
 
 def check_enough_columns(factors: int | None, columns: int) -> None:
     """Refuse more factors than columns."""
     if factors is not None and factors > columns:
-        raise must_be("--factors", f"at most the {columns} columns analysed", factors)
+        raise must_be("--factors", f"at most the {counted(columns, 'column')} analysed", factors)
 
 
 def example_file(id_column: str | None) -> FileTable:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from cuspfa.cli.outputs import check_file, write_text
-from cuspfa.cli.written_tables import TABS, TEXTS
+from cuspfa.cli.written_tables import COMMAS, TABS
 from cuspfa.data.tables.column_names import not_a_formula
 from cuspfa.errors import InputError
 from cuspfa.posterior.base import Posterior
@@ -19,7 +19,7 @@ from cuspfa.rotation.aligned import AlignedDraws
 def check_loadings(path: Path, data: str) -> None:
     """Refuse a file that cannot be written, is read, or has the suffix of another format."""
     check_file("--loadings", path, data)
-    if path.suffix.lower() not in TABS + TEXTS:
+    if path.suffix.lower() not in TABS + COMMAS:
         raise InputError(
             f"--loadings: the table is written as CSV or TSV, not as {path.suffix!r}. Choose a "
             "name that ends in .csv or .tsv."

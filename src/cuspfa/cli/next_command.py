@@ -11,6 +11,10 @@ from typing import NamedTuple
 
 from cuspfa.cli.options import FitOptions, ModelOptions, SelectOptions
 from cuspfa.cli.provenance import command_of
+from cuspfa.cli.usage_errors import FIT_SUFFIX, TABLE_SUFFIXES
+
+PACKED_SUFFIXES = (".bz2", ".xz", ".rda", ".pq", ".xlsb", ".h5ad", ".zarr", ".mtx", ".npz")
+"""Suffixes that are not part of the name of a table, besides those of tables."""
 
 
 class NextCommand(NamedTuple):
@@ -37,6 +41,10 @@ def command_after(options: FitOptions, *, looked_in_vain: bool = False) -> NextC
     if options.report is None:
         words = ["cuspfa", "report", saved, "-o", str(_unused(_stem(saved), ".html"))]
         return NextCommand("The report, as a page for a browser:", shlex.join(words))
+    if options.model == "poisson-factorization":
+        scores = str(_unused(f"{_stem(saved)}-scores", ".csv"))
+        words = ["cuspfa", "scores", saved, str(options.data), "-o", scores]
+        return NextCommand("Scores of the rows:", shlex.join(words))
     suffix = ".docx" if find_spec("docx") is not None else ".html"
     tables = str(_unused(f"{_stem(saved)}-tables", suffix))
     words = ["cuspfa", "table", saved, "-o", tables]
@@ -46,7 +54,9 @@ def command_after(options: FitOptions, *, looked_in_vain: bool = False) -> NextC
 def _stem(path: str | None) -> str:
     """The name of a file without its suffixes, to call another file by."""
     name = "" if path in (None, "-") else Path(str(path)).resolve().name
-    return name.partition(".")[0] or "fit"
+    while Path(name).suffix.lower() in (*TABLE_SUFFIXES, *PACKED_SUFFIXES, FIT_SUFFIX):
+        name = Path(name).stem
+    return name or "fit"
 
 
 def _unused(stem: str, suffix: str) -> Path:

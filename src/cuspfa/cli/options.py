@@ -21,24 +21,27 @@ def _whole_number(type_: Any, tokens: Sequence[Any]) -> int:
     try:
         return int(tokens[0].value)
     except ValueError:
-        raise ValueError(f'must be a whole number, got "{tokens[0].value}"') from None
+        raise ValueError(f"must be a whole number. Got {tokens[0].value!r} instead.") from None
 
 
 def _real_number(type_: Any, tokens: Sequence[Any]) -> float:
     try:
         return float(tokens[0].value)
     except ValueError:
-        raise ValueError(f'must be a number, got "{tokens[0].value}"') from None
+        raise ValueError(f"must be a number. Got {tokens[0].value!r} instead.") from None
 
 
 def _any_case(type_: Any, tokens: Sequence[Any]) -> str:
     """The word in small letters, if that is one of the words of the option."""
-    word = str(tokens[0].value)
+    given = str(tokens[0].value)
     words = [one for part in (type_, *get_args(type_)) for one in get_args(part)]
     known = [one for one in words if isinstance(one, str)]
-    if known and word.lower() not in known:
-        raise ValueError(f'must be one of {", ".join(known)}, got "{word}"')
-    return word.lower()
+    word = given.lower()
+    if known and word not in known:
+        word = word.replace("-", "_")
+    if known and word not in known:
+        raise ValueError(f"must be one of {', '.join(known)}. Got {given!r} instead.")
+    return word
 
 
 def choice_option(text: str) -> Parameter:
@@ -52,7 +55,7 @@ def _model_error(type_: Any, tokens: Sequence[Any]) -> float | Literal["auto"]:
     try:
         return float(tokens[0].value)
     except ValueError:
-        raise ValueError(f'must be a number or auto, got "{tokens[0].value}"') from None
+        raise ValueError(f"must be a number or auto. Got {tokens[0].value!r} instead.") from None
 
 
 def _slab_names(type_: Any, tokens: Sequence[Any]) -> list[str]:
@@ -60,7 +63,7 @@ def _slab_names(type_: Any, tokens: Sequence[Any]) -> list[str]:
     known = get_args(SlabName)
     wrong = [word for word in words if word not in known]
     if wrong:
-        raise ValueError(f'must be of {", ".join(known)}, got "{wrong[0]}"')
+        raise ValueError(f"must be one or more of {', '.join(known)}. Got {wrong[0]!r} instead.")
     return list(dict.fromkeys(words))
 
 
@@ -86,6 +89,10 @@ def output_option(text: str) -> Parameter:
 
 RotationName = Literal[
     "varimax", "quartimax", "equamax", "promax", "oblimin", "quartimin", "geomin"
+]
+ModelName = Literal["factor-analysis", "poisson-factorization"]
+LikelihoodOption = Literal[
+    "gaussian", "ordinal", "normal_scores", "poisson", "negative_binomial", "auto"
 ]
 FactorsGiven = Annotated[int | None, whole_option("Number of factors. Default: inferred.")]
 AxesGiven = Annotated[
@@ -290,6 +297,13 @@ class ModelOptions(DataOptions):
             "it with the number of factors.",
         ),
     ] = 0.0
+    robust: Annotated[
+        bool,
+        flag_option(
+            "Rows that are far from the others count less (t distribution). For complete data "
+            "with more rows than columns."
+        ),
+    ] = False
     seed: Annotated[
         int,
         whole_option("Seed of the random numbers. A variational fit does not depend on it."),
@@ -310,6 +324,27 @@ class ModelOptions(DataOptions):
 class FitOptions(ModelOptions, MomentsOptions):
     """The command line of `cuspfa fit`."""
 
+    model: Annotated[
+        ModelName,
+        choice_option(
+            "factor-analysis, or poisson-factorization of counts: words in texts, genes in cells, "
+            "species on plots."
+        ),
+    ] = "factor-analysis"
+    exposure: Annotated[
+        str | None,
+        Parameter(
+            help="Column with the exposure of each row, such as the area of a plot or the length "
+            "of a text. For poisson-factorization; not analysed."
+        ),
+    ] = None
+    layer: Annotated[
+        str | None, Parameter(help="Layer of an h5ad file with the counts. Default: X.")
+    ] = None
+    transpose: Annotated[
+        bool,
+        flag_option("The rows of a sparse matrix (.mtx, .npz) are variables, not observations."),
+    ] = False
     output: Annotated[
         Path | None,
         output_option("Save the fit to this file, such as fit.cusp."),
@@ -329,6 +364,33 @@ class FitOptions(ModelOptions, MomentsOptions):
             "may be guessed. Measures of fit are then missing, and intervals are approximate."
         ),
     ] = False
+    likelihood: Annotated[
+        LikelihoodOption,
+        choice_option(
+            "What the columns hold: gaussian (measurements), ordinal (ordered categories, such as "
+            "answers; two make a column binary), normal_scores (measurements of which only the "
+            "order counts), poisson or negative_binomial (counts, by their log rates) or auto, "
+            "which decides for each column and says so."
+        ),
+    ] = "gaussian"
+    offset: Annotated[
+        str | None,
+        Parameter(
+            help="Offsets of the log rates of counts: library_size (the logarithm of the sum of "
+            "the counts of a row) or a column, which has numbers on the log scale, such as the "
+            "logarithm of an area."
+        ),
+    ] = None
+    ordinal: Annotated[
+        list[str] | None,
+        Parameter(
+            negative="",
+            help="Columns that are ordinal whatever --likelihood says, as in --columns.",
+        ),
+    ] = None
+    link: Annotated[Literal["probit", "logit"], choice_option("Link of ordinal columns.")] = (
+        "probit"
+    )
     factors: FactorsGiven = None
     rotation: AxesGiven = None
     no_checks: Annotated[

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cuspfa._utils.arguments import must_be
-from cuspfa.data.out_of_core.readers import FILE_SUFFIXES, kind_of
+from cuspfa.data.out_of_core.readers import FILE_SUFFIXES, file_format
 from cuspfa.io.atomic import check_not_read, check_writable, replacing
 
 
@@ -33,7 +33,7 @@ def _is_standard_output(path: Path) -> bool:
 def check_not_the_input(option: str, output: Path, given: str) -> None:
     """Refuse a file that is read, or one among the files of a folder that is read."""
     place = Path(given)
-    if given != "-" and (not place.is_dir() or kind_of(output) in FILE_SUFFIXES):
+    if given != "-" and (not place.is_dir() or file_format(output) in FILE_SUFFIXES):
         check_not_read(option, output, place)
 
 

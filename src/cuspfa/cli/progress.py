@@ -26,6 +26,8 @@ FIRST = 10.0
 """Seconds before the first line in a log; most fits have ended by then."""
 LEAST_WAIT = 0.5
 """Seconds between two checks whether a line is due."""
+REDRAWN = 0.1
+"""Seconds after which a changed line is drawn in a terminal."""
 HINT = (
     f"The bound still rises above {SearchSettings.large} factors: there may be no small number of "
     "them. --max-factors and --max-time limit the search. Logarithms of counts, differences of "
@@ -61,10 +63,14 @@ def progress(quiet: bool = False) -> Iterator[Bar]:
             console=console,
             transient=True,
         ) as shown:
-            task = shown.add_task("begins", total=None)
+            task, drawn = shown.add_task("begins", total=None), time.monotonic()
 
             def show(text: Callable[[], str]) -> None:
-                shown.update(task, description=text())
+                nonlocal drawn
+                # On a busy machine the thread that draws the line may come too late.
+                late = time.monotonic() - drawn >= REDRAWN
+                shown.update(task, description=text(), refresh=late)
+                drawn = time.monotonic() if late else drawn
 
             yield _bar(console, show)
 

@@ -18,11 +18,18 @@ NOT_REPEATED = ("data", "as_json", "quiet")
 
 def data_provenance(options: FitOptions, table: Table) -> DataProvenance:
     """What was read and dropped. Missing values of rows on disk are counted by the fit."""
-    how = options.read.reading()
     form: Literal["file", "example", "stream"] = "file"
     if options.data in (None, "-"):
         form = "example" if options.data is None else "stream"
-    told = ReadOptions(
+    source = table.source if form != "file" else str(options.data)
+    told = told_options(options)
+    return replace(table_provenance(table), source=source, form=form, options=told)
+
+
+def told_options(options: FitOptions) -> ReadOptions:
+    """What the command line says of the table."""
+    how = options.read.reading()
+    return ReadOptions(
         columns=tuple(options.columns or ()),
         exclude=tuple(options.exclude or ()),
         id_column=options.id_column,
@@ -36,8 +43,6 @@ def data_provenance(options: FitOptions, table: Table) -> DataProvenance:
         means=options.means,
         sds=options.sds,
     )
-    source = table.source if form != "file" else str(options.data)
-    return replace(table_provenance(table), source=source, form=form, options=told)
 
 
 def command_of(options: DataOptions, command: str = "fit") -> str:

@@ -13,16 +13,16 @@ import numpy as np
 
 from cuspfa._utils.spelling import as_option
 from cuspfa.cli.options import MomentsOptions, ReadingOptions
-from cuspfa.data.column_choice import ChooseColumns, names_of_word
-from cuspfa.data.out_of_core.readers import kind_of
+from cuspfa.data.column_choice import ChooseColumns, means_no_column, names_of_word
+from cuspfa.data.out_of_core.readers import file_format
 from cuspfa.data.out_of_core.stream import RowStream
-from cuspfa.data.tables.column_names import no_such_column
 from cuspfa.data.tables.dialect import Reading
 from cuspfa.data.tables.office import SHEET_SUFFIXES
 from cuspfa.data.tables.read_moments import load_matrix
 from cuspfa.data.tables.read_table import Table
 from cuspfa.errors import InputError
 from cuspfa.posterior.base import Posterior
+from cuspfa.posterior.factorization import FactorizationPosterior
 
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?", re.ASCII)
 
@@ -53,7 +53,7 @@ def _positions(option: str, word: str, names: list[str]) -> set[int]:
         return {names.index(name) for name in found}
     ends = _RANGE.fullmatch(word)
     if ends is None:
-        raise InputError(f"{option}: {no_such_column(word, names)}")
+        raise InputError(f"{option}: {means_no_column(word, names)}")
     first, last = int(ends[1]), int(ends[2] or ends[1])
     if not 1 <= first <= last <= len(names):
         raise InputError(
@@ -167,7 +167,7 @@ class CompletedOptions(NamedTuple):
 
 
 def as_in_fit(
-    read: ReadingOptions, id_column: str | None, fit: Posterior, path: str
+    read: ReadingOptions, id_column: str | None, fit: Posterior | FactorizationPosterior, path: str
 ) -> CompletedOptions:
     """Options of reading new rows, completed by those of the fit.
 
@@ -181,7 +181,7 @@ def as_in_fit(
     if read.missing is None and known.missing:
         how = replace(how, missing=known.missing)
         told.append(as_option("missing", known.missing))
-    if read.sheet is None and known.sheet is not None and kind_of(Path(path)) in SHEET_SUFFIXES:
+    if read.sheet is None and known.sheet is not None and file_format(Path(path)) in SHEET_SUFFIXES:
         how = replace(how, sheet=known.sheet)
         told.append(as_option("sheet", known.sheet))
     if read.order is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from cuspfa.cli.console import Terminal
 from cuspfa.cli.options import ShowOptions
@@ -16,12 +16,31 @@ from cuspfa.errors import InputError
 
 if TYPE_CHECKING:
     from cuspfa.posterior.base import Posterior
+    from cuspfa.posterior.factorization import FactorizationPosterior
 
 FIRST_BYTES = 64
 """Bytes that tell what a file is."""
 
 
 def load_fit(path: Path) -> Posterior:
+    """The factor analysis in a file, or an error that says what to do."""
+    found = load_any_fit(path)
+    if of_counts(found) is not None:
+        raise InputError(
+            f"{str(path)!r} holds a Poisson factorization of counts, and this command is for "
+            "factor analysis. cuspfa info, scores, report and describe accept it."
+        )
+    return cast("Posterior", found)
+
+
+def of_counts(found: Posterior | FactorizationPosterior) -> FactorizationPosterior | None:
+    """The posterior of a Poisson factorization; None if it is that of a factor analysis."""
+    if found.kind != "poisson_factorization":
+        return None
+    return cast("FactorizationPosterior", found)
+
+
+def load_any_fit(path: Path) -> Posterior | FactorizationPosterior:
     """The posterior in a file, or an error that says what to do."""
     from cuspfa.estimator.load import load
 
@@ -51,7 +70,7 @@ def given_names(show: ShowOptions) -> list[str] | None:
 def shown_as(posterior: Posterior, show: ShowOptions, *, quiet: bool = False) -> Posterior:
     """The posterior with the names, signs and wording of the command line.
 
-    Names in a file of --wording that are no columns are told, unless it is `quiet`.
+    Names in a file of --wording that are no columns cause a message, unless it is `quiet`.
     """
     names = given_names(show)
     if names is not None:

@@ -12,21 +12,27 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from cuspfa._typing import Array, Indices
+from cuspfa._utils.fit_warning import PossibleMissingCode
+from cuspfa._utils.fit_warning_text import terminal_text
 from cuspfa._utils.spelling import as_option
-from cuspfa._utils.wording import counted, listed
+from cuspfa._utils.wording import capitalized, counted, listed
 from cuspfa.cli.console import Terminal
 from cuspfa.data.tables.cells import clean, quoted
+from cuspfa.data.tables.labels import scale_words, scales_of
 from cuspfa.data.tables.notes import Note
 from cuspfa.data.tables.read_table import Table
 from cuspfa.diagnostics.assumptions import Finding
 from cuspfa.posterior.base import Posterior
+from cuspfa.posterior.category_tables import CountTable, ThresholdTable
 from cuspfa.posterior.fit_info import FitInfo
+from cuspfa.reporting.factorization_summary import CountSummary
+from cuspfa.reporting.headline import PAGE_WIDTH
 from cuspfa.reporting.labels import axes_name, short_names, shortened
 from cuspfa.reporting.summary import Summary, headline_lines
 from cuspfa.rotation.aligned import AlignedDraws
 
-PAGE_WIDTH, NARROWEST = 80, 40
-"""Width of the text in columns, and the least width to which sentences are wrapped."""
+NARROWEST = 40
+"""The least width to which sentences are wrapped."""
 DIMMED_BELOW = 0.3
 """Loadings below this are dimmed in a terminal."""
 ALL_FACTORS, SHOWN_FACTORS = 7, 6
@@ -35,6 +41,8 @@ FURTHER_FACTORS, FURTHER_ITEMS = 12, 5
 """Further factors that are listed below the table, and variables of each."""
 SHOWN_CORRELATIONS = 12
 """Factors whose correlations are shown."""
+SHOWN_THRESHOLDS = 60
+"""Columns whose thresholds are printed."""
 SIGN_STYLES = ("#0087d7", "#d75f00")
 """Colours of positive and of negative loadings: blue and orange, as in figures and in the report,
 with enough contrast to a light and to a dark background."""
@@ -42,8 +50,10 @@ SHOWN_VARIABLES = 60
 """With more variables, those with the largest loadings are shown."""
 SHOWN_LEFT_OUT, SHOWN_EXCLUDED = 20, 12
 """Columns that are named of those that were left out, and left out as asked."""
-SHOWN_LABELS, LONGEST_LABEL = 4, 60
+SHOWN_LABELS, LONGEST_QUOTE = 4, 60
 """Labels of columns that are shown of those in the file, and characters of each."""
+SHOWN_SCALES, SHOWN_VALUES = 3, 11
+"""Different scales of answers that are shown, and values of each."""
 NARROWEST_WORDING = 14
 """Columns beside the name of a variable that its wording needs to be shown."""
 NO_SIGN = "°"
@@ -98,8 +108,25 @@ def show_reading(page: Page, table: Table) -> None:
         page.paragraph(f"  {note.told(as_option)}", indent=4)
     labelled = [one for one in table.labels if one.label]
     if labelled:
-        names = [f"{one.name} {quoted(one.label, LONGEST_LABEL)}" for one in labelled]
+        names = [
+            f"{one.name} {quoted(shortened(one.label, LONGEST_QUOTE), LONGEST_QUOTE)}"
+            for one in labelled
+        ]
         page.paragraph(f"  Labels: {listed(names, SHOWN_LABELS)}.", indent=4)
+    _show_scales(page, table)
+
+
+def _show_scales(page: Page, table: Table) -> None:
+    """Print labels of values, apart from those of answers in words, which a note has."""
+    told = {name for one in table.answers for name in one.columns}
+    labels = {one.name: dict(one.values) for one in table.labels if one.name not in told}
+    scales = scales_of([name for name in table.names if name not in told], labels)
+    for scale in list(scales)[:SHOWN_SCALES]:
+        if scale:
+            where = "" if len(scales) == 1 else f" (in {listed(scales[scale], SHOWN_LABELS)})"
+            page.paragraph(
+                f"  Values: {listed(scale_words(scale), SHOWN_VALUES)}{where}.", indent=4
+            )
 
 
 def show_doubts(page: Page, notes: Sequence[Note]) -> None:
@@ -158,16 +185,28 @@ def show_headline(page: Page, headline: str) -> None:
         page.line(Text(line, style="bold"))
 
 
-def show_summary(page: Page, summary: Summary, *, with_headline: bool = True) -> None:
-    """Print the summary, its headline in bold."""
-    if with_headline:
+def show_summary(page: Page, summary: Summary, *, begun: bool = False) -> None:
+    """Print the summary, its headline in bold.
+
+    Where a page is `begun` with the headline, and the next step ends it, both are left out.
+    """
+    if not begun:
         show_headline(page, summary.headline)
     step = summary.next_step
-    for line in str(summary).splitlines()[len(headline_lines(summary.headline)) :]:
+    text = summary.text(with_next_step=not begun)
+    for line in text.splitlines()[len(headline_lines(summary.headline)) :]:
         if step is not None and line.strip() == step.command:
             page.command(step.command)
         else:
             page.line(line)
+
+
+def show_count_summary(page: Page, summary: CountSummary) -> None:
+    """Print the summary of a fit to counts, its headline in bold."""
+    headline, *lines = str(summary).splitlines()
+    page.line(Text(headline, style="bold"))
+    for line in lines:
+        page.line(line)
 
 
 class Order(NamedTuple):
@@ -243,6 +282,43 @@ def show_loadings(page: Page, posterior: Posterior, aligned: AlignedDraws) -> No
         _show_correlations(page, posterior.rotated_solution.correlations)
 
 
+def show_thresholds(page: Page, thresholds: ThresholdTable) -> None:
+    """Print thresholds with half the widths of their intervals, a line or more for each column."""
+    if not thresholds:
+        return
+    names = list(dict.fromkeys(one["column"] for one in thresholds))
+    labels = dict(zip(names, short_names(tuple(names), 16), strict=True))
+    width = max(map(cell_len, labels.values()))
+    page.line("Thresholds of latent responses of variance one (± half of the 95 % interval):")
+    for name in names[:SHOWN_THRESHOLDS]:
+        cells = [
+            f"{one['threshold']:6.2f} ±{(one['upper'] - one['lower']) / 2:.2f}"
+            for one in thresholds
+            if one["column"] == name
+        ]
+        room = max(1, (PAGE_WIDTH - width - 2) // 14)
+        for first in range(0, len(cells), room):
+            label = labels[name] if first == 0 else ""
+            page.line(f"{_padded(label, width)}  {'  '.join(cells[first : first + room])}")
+    if len(names) > SHOWN_THRESHOLDS:
+        page.line(f"Of the first {SHOWN_THRESHOLDS} of {len(names)} columns; --json has all.")
+
+
+def show_count_table(page: Page, columns: CountTable) -> None:
+    """Print dispersions of columns of counts, with intervals."""
+    own = [one for one in columns if math.isfinite(one["dispersion"])]
+    if not own:
+        return
+    labels = short_names(tuple(one["column"] for one in own), 16)
+    width = max(map(cell_len, labels))
+    page.line("Dispersions r of negative binomial columns, with 95 % intervals:")
+    for label, one in list(zip(labels, own, strict=True))[:SHOWN_THRESHOLDS]:
+        ends = f"{one['lower']:.3g} – {one['upper']:.3g}"
+        page.line(f"{_padded(label, width)}  {one['dispersion']:8.3g}  {ends}")
+    if len(own) > SHOWN_THRESHOLDS:
+        page.line(f"Of the first {SHOWN_THRESHOLDS} of {len(own)} columns; --json has all.")
+
+
 def _worded(labels: list[str], texts: list[str], width: int) -> list[str]:
     """Names, and behind them in a column of their own the wording of the variables."""
     pairs = zip(labels, texts, strict=True)
@@ -274,7 +350,7 @@ def _not_shown(loadings: Array, n_shown: int, order: Order, names: Sequence[str]
 
 
 def _further_factors(loadings: Array, n_shown: int, names: Sequence[str]) -> Iterator[str]:
-    """Of factors without a column, the variables for which they matter.
+    """The variables that load on the factors for which the table has no column.
 
     These have a loading of at least `DIMMED_BELOW` on the factor, or no larger one on another.
     """
@@ -318,10 +394,16 @@ def show_fit_info(page: Page, fit_info: FitInfo | None) -> None:
         return
     if len(fit_info.search) > 1 and words:
         tried = [one.n_factors for one in fit_info.search]
+        verb = "Compared" if fit_info.n_iter == 0 else "Tried"
         page.paragraph(
-            f"Tried {min(tried)} to {max(tried)} factors; weights of evidence (not probabilities): "
-            f"{words}."
+            f"{verb} {min(tried)} to {max(tried)} factors; weights of evidence (not "
+            f"probabilities): {words}."
         )
+    if fit_info.n_iter == 0:  # of the mode of single cells
+        page.paragraph(
+            f"{capitalized(fit_info.status)}.", style="" if fit_info.converged else "bold red"
+        )
+        return
     iterations = counted(fit_info.n_iter, "iteration")
     if (total := sum(one.n_iter for one in fit_info.search)) > fit_info.n_iter:
         iterations = f"{total} iterations, {fit_info.n_iter} of them in the last run"
@@ -330,20 +412,24 @@ def show_fit_info(page: Page, fit_info: FitInfo | None) -> None:
     if fit_info.converged:
         page.paragraph(f"Converged after {iterations}{bound}.")
     else:
-        page.paragraph(
-            f"Not converged after {iterations}{bound}: {fit_info.status}.", style="bold red"
-        )
+        page.paragraph(f"Ended after {iterations}{bound}: {fit_info.status}.", style="bold red")
 
 
 def show_findings(page: Page, findings: Sequence[Finding], n_empty: int) -> None:
     """Print what the checks of the rows found."""
     for one in findings:
-        counted_so = (
-            f" Rows are counted without the {n_empty} that have no value."
-            if one.rows and n_empty
-            else ""
-        )
-        page.paragraph(f"Check, {one.kind}: {clean(one.message)}{counted_so}", style="yellow")
+        note = f" {counted_without(n_empty)}" if one.rows and n_empty else ""
+        page.paragraph(f"Check, {one.kind}: {clean(one.message)}{note}", style="yellow")
+
+
+def counted_without(n_empty: int) -> str:
+    """How rows are counted where some have no value."""
+    return f"Rows are counted without the {n_empty} that have no value."
+
+
+def show_codes(page: Page, codes: Sequence[PossibleMissingCode]) -> None:
+    """Warn of numbers that may be codes for missing values."""
+    show_warnings(page, [terminal_text(one) for one in codes])
 
 
 def show_warnings(page: Page, messages: Sequence[str]) -> None:

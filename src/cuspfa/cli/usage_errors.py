@@ -9,6 +9,7 @@ from pathlib import Path
 
 from cyclopts import (
     App,
+    CoercionError,
     CycloptsError,
     MissingArgumentError,
     RepeatArgumentError,
@@ -22,6 +23,10 @@ TABLE_SUFFIXES = (
     *(".xlsx", ".xls", ".ods", ".sav", ".zsav", ".dta", ".rds", ".npy"),
 )
 """Suffixes of words that are taken for tables."""
+NEAR = 0.7
+"""How alike a word must be to one that is suggested in its place, from 0 to 1."""
+FIT_SUFFIX = ".cusp"
+"""Suffix of a saved fit."""
 
 
 def usage_text(error: CycloptsError, app: App, words: Sequence[str]) -> str:
@@ -46,10 +51,15 @@ def usage_text(error: CycloptsError, app: App, words: Sequence[str]) -> str:
     if isinstance(error, UnknownCommandError):
         tried = (error.unused_tokens or [""])[0]
         commands = [name for name in app if not name.startswith("-")]
+        if Path(tried).suffix.lower() == FIT_SUFFIX:
+            return f"to show a saved fit: {shlex.join(['cuspfa', 'info', *words])}"
         if Path(tried).suffix.lower() in TABLE_SUFFIXES or Path(tried).exists():
             return f"to fit a model to a table: {shlex.join(['cuspfa', 'fit', *words])}"
         near = _near(tried, commands)
         return f"there is no command {tried!r}.{near or ' There are ' + ', '.join(commands) + '.'}"
+    if isinstance(error, CoercionError) and error.msg and error.argument is not None:
+        given = None if error.token is None else error.token.keyword
+        return f"{given or error.argument.names[-1]} {error.msg}"
     if isinstance(error, RepeatArgumentError):
         return f"{error.token.keyword} is given twice. Give it once."
     return " ".join(str(error).split())
@@ -77,5 +87,5 @@ def _unknown(word: str, known: Sequence[str]) -> bool:
 
 
 def _near(word: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(word, known, n=1)
+    near = difflib.get_close_matches(word, known, n=1, cutoff=NEAR)
     return f" Did you mean {near[0]}?" if near else ""

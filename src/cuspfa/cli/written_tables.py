@@ -27,7 +27,7 @@ from cuspfa.data.tables.reader import FileTable
 from cuspfa.errors import InputError
 from cuspfa.io.atomic import check_writable, replacing
 
-TABS, TEXTS, PARQUET = (".tsv", ".tab"), (".csv", ".txt", ".dat", ""), (".parquet", ".pq")
+TABS, COMMAS, PARQUET = (".tsv", ".tab"), (".csv", ".txt", ".dat", ""), (".parquet", ".pq")
 WORKBOOK = ".xlsx"
 SIGNIFICANT_DIGITS = 6
 """Significant digits of computed values in text."""
@@ -42,7 +42,7 @@ def check_output(output: Path | None, fit: Path, data: str) -> None:
     for given in (str(fit), data):
         check_not_the_input("-o", output, given)
     suffix = output.suffix.lower()
-    if suffix not in (*TABS, *TEXTS, *PARQUET, WORKBOOK):
+    if suffix not in (*TABS, *COMMAS, *PARQUET, WORKBOOK):
         raise InputError(
             f"-o: tables are written as CSV, TSV, Excel or Parquet, not as {output.suffix!r}. "
             "Choose a name that ends in .csv, .tsv, .xlsx or .parquet."
@@ -77,7 +77,7 @@ def write_values(
         _write_parquet(heads, np.stack(list(tables)), table, output, numbered)
         return
     if output is not None and suffix == WORKBOOK:
-        _write_workbook(heads, tables, table, output, numbered)
+        _write_workbook(heads, tables, table, output, numbered, observed)
         return
     separator = _separator(suffix, table)
     text = _as_text(heads, tables, table, separator, numbered, observed)
@@ -90,7 +90,7 @@ def write_values(
 
 
 def _separator(suffix: str, table: FileTable) -> str:
-    """That of the suffix; without one, that of the input."""
+    """The separator that the suffix of a file means; without one, that of the input."""
     if suffix in TABS:
         return "\t"
     if suffix == ".csv":
@@ -102,9 +102,13 @@ def field_text(value: float, *, observed: bool = False, decimal: str = ".") -> s
     """A number in text; nothing for a missing value."""
     if value != value:
         return ""
-    shown = repr(value if observed else float(f"{value:.{SIGNIFICANT_DIGITS}g}")).removesuffix(".0")
+    shown = repr(value if observed else _rounded(value)).removesuffix(".0")
     shown = "0" if shown == "-0" else shown
     return shown if decimal == "." else shown.replace(".", decimal)
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{SIGNIFICANT_DIGITS}g}")
 
 
 def _as_text(
@@ -137,6 +141,7 @@ def _write_workbook(
     table: FileTable,
     output: Path,
     numbered: bool,
+    observed: BoolArray | None,
 ) -> None:
     """One sheet. Names are text cells, which are never formulas."""
     writer = needed("xlsxwriter", "Writing workbooks", "office")
@@ -149,7 +154,9 @@ def _write_workbook(
         for number, values in enumerate(tables, start=1):
             if place + len(values) >= MOST_SHEET_ROWS:
                 raise InputError("-o: a sheet has too few rows for this table. Write a .csv file.")
-            for i, row in enumerate(values.tolist()):
+            known = np.zeros(values.shape, dtype=bool) if observed is None else observed
+            shown = np.where(known, values, np.vectorize(_rounded, otypes=[float])(values))
+            for i, row in enumerate(shown.tolist()):
                 place += 1
                 before = [*([number] if numbered else []), *([] if ids is None else [ids[i]])]
                 for j, cell in enumerate([*before, *row]):

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cuspfa._typing import Indices
+from cuspfa._utils.arguments import is_whole
 from cuspfa.data.tables.column_names import no_such_column
 from cuspfa.errors import DataError, InputError
 
@@ -68,6 +69,38 @@ def names_of_word(word: str, names: Sequence[str]) -> list[str]:
     return []
 
 
+def means_no_column(word: str, names: Sequence[str]) -> str:
+    """A message on a word for which `names_of_word` finds nothing.
+
+    Examples
+    --------
+    >>> means_no_column("A1-A22", ["A1", "A2"])
+    "'A1-A22' is no range of columns: there is no column 'A22'. Did you mean 'A2'?"
+    >>> means_no_column("a1:a2", ["A1", "A2"])
+    "there is no column 'a1:a2'. Did you mean 'A1:A2'?"
+    """
+    listed = list(names)
+    small: dict[str, str] = {}
+    for name in listed:
+        small.setdefault(name.lower(), name)
+    for place, sign in enumerate(word):
+        ends = [word[:place].strip(), word[place + 1 :].strip()]
+        if sign not in "-:" or not all(ends):
+            continue
+        if all(one.lower() in small for one in ends):
+            meant = sign.join(small[one.lower()] for one in ends)
+            return f"there is no column {word!r}. Did you mean {meant!r}?"
+        strange = [one for one in ends if one not in listed]
+        if len(strange) == 1:
+            why = no_such_column(strange[0], listed)
+            return f"{word!r} is no range of columns: {why}"
+    if any(sign in word for sign in "*?"):
+        other = names_of_word(word.lower(), list(small))
+        hint = f" Capital letters count: did you mean {small[other[0]]!r}?" if other else ""
+        return f"no column has a name like {word!r}.{hint}"
+    return no_such_column(word, listed)
+
+
 def _written_out(label: str, given: Any, names: list[str]) -> Any:
     """Columns given as text, with ranges and patterns written out; other choices as they are."""
     if isinstance(given, str):
@@ -78,7 +111,7 @@ def _written_out(label: str, given: Any, names: list[str]) -> Any:
     for word in given:
         own = names_of_word(word, names)
         if not own:
-            raise DataError(f"{label}: {no_such_column(word, names)}")
+            raise DataError(f"{label}: {means_no_column(word, names)}")
         found += own if own == [word] else [name for name in own if name not in found]
     return found
 
@@ -116,7 +149,7 @@ def check_columns(columns: Any, p: int, names: list[str] | None, label: str = "c
         return np.flatnonzero(given)
     if given and all(isinstance(one, str) for one in given):
         positions = _positions_of_names(given, names, label)
-    elif all(isinstance(one, Integral) and not isinstance(one, bool) for one in given):
+    elif all(is_whole(one) for one in given):
         positions = np.array(given, dtype=np.intp)
         outside = (positions < -p) | (positions >= p)
         if outside.any():

@@ -12,7 +12,9 @@ from cuspfa._utils.fit_warning import FitWarning
 from cuspfa.data.in_memory import GramMatrix, RowMatrix, SparseMatrix, row_blocks
 from cuspfa.data.moments import Moments
 from cuspfa.data.protocols import CompleteMatrix, CompleteSource, DataSource
+from cuspfa.data.robust_moments import RobustMoments
 from cuspfa.errors import DataError
+from cuspfa.model.row_tails import NORMAL_TAILS, RowTails
 
 if TYPE_CHECKING:
     from cuspfa.data.provenance import DataProvenance
@@ -41,6 +43,10 @@ class Prepared(NamedTuple):
     """The file, and how it was read, if the data came from one."""
     kinds: tuple[KindGroup, ...] = ()
     """Columns by kind; empty where rows were not seen, or are too few."""
+    tails: RowTails = NORMAL_TAILS
+    """The distribution of the rows' weights; normal unless the fit is robust."""
+    row_weights: Array | None = None
+    """Weights of the rows of a robust fit, in their order; NaN for rows that were left out."""
 
 
 def prepare_moments(moments: Moments, *, scaling: Scaling, flat_mean: bool) -> Prepared:
@@ -50,6 +56,17 @@ def prepare_moments(moments: Moments, *, scaling: Scaling, flat_mean: bool) -> P
     gram = moments.cross_products / scale[:, None] / scale
     matrix = GramMatrix(gram, counted_rows(moments.n, flat_mean))
     return Prepared(CompleteSource(matrix), moments.mean, scale, moments.n)
+
+
+def prepare_robust(found: RobustMoments, *, scaling: Scaling, flat_mean: bool) -> Prepared:
+    """A source over the Gram matrix of robust moments, with the weights of the rows."""
+    prepared = prepare_moments(found.moments(), scaling=scaling, flat_mean=flat_mean)
+    return prepared._replace(
+        n=int(np.sum(~np.isnan(found.weights))),
+        tails=RowTails(found.degrees_of_freedom),
+        row_weights=found.weights,
+        warnings=found.warnings,
+    )
 
 
 def prepare_rows(rows: Any, *, scaling: Scaling, flat_mean: bool) -> Prepared:

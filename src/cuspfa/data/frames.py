@@ -106,9 +106,13 @@ def _column_values(column: Any, label: str) -> Array:
         pass
     if dtype == nw.Unknown:  # the library itself can name the type
         dtype = native.dtype if hasattr(native, "dtype") else getattr(native, "type", dtype)
-    raise DataError(
-        f"{label} has type {dtype}, which is not numeric. Drop it, or turn it into numbers."
-    )
+    advice = "Drop it, or turn it into numbers."
+    if dtype in (nw.String, nw.Categorical, nw.Enum):
+        advice = (
+            "Drop it, turn it into numbers, or, where its values have an order, into ordered "
+            "categories with likelihood='ordinal'."
+        )
+    raise DataError(f"{label} has type {dtype}, which is not numeric. {advice}")
 
 
 def floats_of(objects: Any) -> Array:

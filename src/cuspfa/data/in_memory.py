@@ -175,8 +175,8 @@ class SparseMatrix:
 
     @property
     def dense(self) -> None:
-        """None: it would be dense."""
+        """None: sparse rows are not made dense."""
 
     def statistics(self, largest: int | None = LARGEST_KEPT_DATA) -> Statistics | None:
-        """None: they would be a dense matrix."""
+        """None: cross-products of sparse rows would be a dense matrix."""
         return None

@@ -10,28 +10,29 @@ first step.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
-from scipy.sparse import issparse
 from scipy.special import ndtr, ndtri
 
 from cuspfa._typing import Array, BoolArray, Indices
 from cuspfa._utils.arguments import must_be
 from cuspfa._utils.bivariate_normal import bivariate_normal_cdf, bivariate_normal_density
-from cuspfa._utils.tables import Columns, data_frame, html_table
-from cuspfa._utils.wording import listed
+from cuspfa._utils.tables import Columns, TabularResult
+from cuspfa._utils.wording import counted, listed
+from cuspfa.data.categories import with_numbers
 from cuspfa.data.moments import Moments
 from cuspfa.data.names import column_label
-from cuspfa.data.validate import check_table
+from cuspfa.data.screening.missing_codes import far_categories
+from cuspfa.data.validate import check_table, dense_rows
 from cuspfa.errors import DataError
 
 __all__ = ["LatentCorrelations", "polychoric"]
 
-ColumnKind = Literal["ordinal", "continuous"]
+ResponseKind = Literal["ordinal", "continuous"]
 
 MAX_LEVELS = 20
 """More distinct values are not taken for ordered categories."""
@@ -41,7 +42,7 @@ LARGEST = 0.9999
 """Estimates end here; a likelihood that still rises has no maximum."""
 EMPTY_CELL = 0.5
 """What an empty cell of a table of two by two counts, as without it the correlation is 1 or −1."""
-MAX_STEPS, STEP_TOLERANCE, LONGEST_STEP = 100, 1e-9, 0.7
+MAX_STEPS, STEP_TOLERANCE, LARGEST_CHANGE = 100, 1e-9, 0.7
 """Of the Fisher scoring for atanh ρ."""
 PAIRS_AT_ONCE = 2_000_000
 """Cells of tables, or rows times columns, that are held at once."""
@@ -49,8 +50,8 @@ LEAST_PROBABILITY = 1e-14
 """Smaller cell probabilities are rounding error."""
 
 
-@dataclass(frozen=True)
-class LatentCorrelations:
+@dataclass(frozen=True, repr=False)
+class LatentCorrelations(TabularResult):
     """Correlations of latent normal responses and continuous columns, with standard errors."""
 
     correlation: Array
@@ -59,7 +60,7 @@ class LatentCorrelations:
     """(p, p) asymptotic standard errors; zero on the diagonal."""
     n_rows: Indices
     """(p, p) number of rows in which both columns are observed."""
-    kinds: tuple[ColumnKind, ...]
+    kinds: tuple[ResponseKind, ...]
     """Kind of each column."""
     levels: tuple[Array, ...]
     """The values of each ordinal column, in order; empty for continuous columns."""
@@ -69,6 +70,13 @@ class LatentCorrelations:
     """Names of the columns."""
     at_limit: tuple[tuple[str, str], ...] = ()
     """Pairs whose likelihood has no maximum: their correlation is given as ±0.9999."""
+
+    def __repr__(self) -> str:
+        """Short, without its arrays."""
+        size = (
+            f"{counted(len(self.names), 'column')}, {self.kinds.count('ordinal')} of them ordinal"
+        )
+        return f"<LatentCorrelations of {size}>"
 
     @property
     def effective_rows(self) -> float:
@@ -101,11 +109,8 @@ class LatentCorrelations:
         n = max(round(self.effective_rows), 2)
         return Moments.from_correlation(self.correlation, n, names=list(self.names))
 
-    def to_frame(self) -> Any:
-        """A row for each pair, as a data frame of pandas or, if that is missing, of polars."""
-        return data_frame(self._columns())
-
     def _columns(self) -> Columns:
+        """A row for each pair."""
         left, right = np.triu_indices(len(self.names), 1)
         return {
             "column": [self.names[j] for j in left],
@@ -115,22 +120,19 @@ class LatentCorrelations:
             "n_rows": self.n_rows[left, right].tolist(),
         }
 
-    def _repr_html_(self) -> str:
-        return html_table(self._columns())
-
 
 def polychoric(
     X: Any,
     *,
-    kinds: Mapping[str, ColumnKind] | Literal["auto", "ordinal"] = "auto",
+    kinds: Mapping[str, ResponseKind] | Literal["auto", "ordinal"] = "auto",
 ) -> LatentCorrelations:
     """Polychoric, tetrachoric, polyserial and Pearson correlations of all pairs of columns.
 
     Parameters
     ----------
     X : array or data frame of shape (n, p)
-        Numbers. Categories are ordered by their values. Missing values are allowed: each pair of
-        columns uses the rows in which both are observed.
+        Numbers, or ordered categories of a data frame. Categories are ordered by their values.
+        Missing values are allowed: each pair of columns uses the rows in which both are observed.
     kinds : "auto", "ordinal", or a mapping from column names to "ordinal" or "continuous"
         "auto" takes columns of whole numbers with at most 20 distinct values as ordinal, others as
         continuous. "ordinal" takes all columns as ordinal. A mapping decides for the columns it
@@ -154,12 +156,22 @@ def polychoric(
     >>> print(found.correlation[0, 1].round(2), found.standard_error[0, 1].round(3))
     -0.41 0.018
     """
-    table = check_table(X, allow_missing=True)
-    rows = np.asarray(table.rows.toarray() if issparse(table.rows) else table.rows, dtype=float)
-    p = rows.shape[1]
-    names = [f"x{j}" for j in range(p)] if table.names is None else list(table.names)
+    table = check_table(with_numbers(X).data, allow_missing=True)
+    rows = dense_rows(table.rows)
+    names = [f"x{j}" for j in range(rows.shape[1])] if table.names is None else list(table.names)
     chosen = _kinds_of(rows, names, kinds)
-    ordinal = np.array([kind == "ordinal" for kind in chosen])
+    for name, kind, column in zip(names, chosen, rows.T, strict=True):
+        if kind == "ordinal":
+            _check_codes(column, name)
+    return estimate_correlations(rows, names, chosen)
+
+
+def estimate_correlations(
+    rows: Array, names: Sequence[str], kinds: tuple[ResponseKind, ...]
+) -> LatentCorrelations:
+    """The same for rows (n, p) with NaN for missing values, and the kind of each column."""
+    p = rows.shape[1]
+    ordinal = np.array([kind == "ordinal" for kind in kinds])
     levels = tuple(
         np.unique(rows[~np.isnan(rows[:, j]), j]) if ordinal[j] else np.empty(0) for j in range(p)
     )
@@ -169,7 +181,7 @@ def polychoric(
     )
     observed = (~np.isnan(rows)).astype(float)
     n_rows = (observed.T @ observed).astype(np.intp)
-    _check_pairs(n_rows, names)
+    _check_pairs(n_rows, list(names))
     rho, error = np.eye(p), np.zeros((p, p))
     for estimate in (_polychoric_pairs, _polyserial_pairs, _pearson_pairs):
         for left, right, value, se in estimate(rows, codes, thresholds, ordinal):
@@ -180,7 +192,7 @@ def polychoric(
         correlation=rho,
         standard_error=error,
         n_rows=n_rows,
-        kinds=chosen,
+        kinds=kinds,
         levels=levels,
         thresholds=thresholds,
         names=tuple(names),
@@ -191,7 +203,7 @@ def polychoric(
 # --- columns ---
 
 
-def _kinds_of(rows: Array, names: list[str], kinds: Any) -> tuple[ColumnKind, ...]:
+def _kinds_of(rows: Array, names: list[str], kinds: Any) -> tuple[ResponseKind, ...]:
     found = {name: _kind_of(rows[:, j]) for j, name in enumerate(names)}
     if isinstance(kinds, Mapping):
         unknown = [name for name in kinds if name not in found]
@@ -215,7 +227,18 @@ def _kinds_of(rows: Array, names: list[str], kinds: Any) -> tuple[ColumnKind, ..
     return tuple(found[name] for name in names)
 
 
-def _kind_of(column: Array) -> ColumnKind:
+def _check_codes(column: Array, name: str) -> None:
+    """Raise a DataError for a category far from the others."""
+    observed = column[~np.isnan(column)]
+    if len(np.unique(observed)) > 2 and (far := far_categories(observed)):
+        raise DataError(
+            f"{name} has the value {far[0]:g}, far from its other values. If it stands for missing "
+            "answers, replace it by NaN; if it is a category, number the categories in a row; if "
+            "it is an amount, call the column continuous in kinds."
+        )
+
+
+def _kind_of(column: Array) -> ResponseKind:
     """Whole numbers with few distinct values are ordered categories."""
     values = np.unique(column[~np.isnan(column)])
     few = len(values) <= MAX_LEVELS and bool(np.all(values == np.round(values)))
@@ -308,7 +331,7 @@ def _maximise(counts: Array, x: Array, y: Array) -> Array:
     likelihood, score, information = at(z, everything)
     going = everything
     for _ in range(MAX_STEPS):
-        step = np.clip(score / np.maximum(information, 1e-12), -LONGEST_STEP, LONGEST_STEP)
+        step = np.clip(score / np.maximum(information, 1e-12), -LARGEST_CHANGE, LARGEST_CHANGE)
         aim = np.clip(z[going] + step, -furthest, furthest)
         step = aim - z[going]
         better, new_score, new_information = at(aim, going)
@@ -447,7 +470,7 @@ def _polyserial(x: Array, codes: Indices, cuts: Array) -> tuple[Array, Array]:
             np.sum(known * slope**2 / probability, axis=0)
             for probability, slope, _ in given.expected()
         )
-        step = np.clip(score / np.maximum(information, 1e-12), -LONGEST_STEP, LONGEST_STEP)
+        step = np.clip(score / np.maximum(information, 1e-12), -LARGEST_CHANGE, LARGEST_CHANGE)
         step = np.clip(z + step, -furthest, furthest) - z
         for _ in range(30):
             proposal, better = at(z + step)

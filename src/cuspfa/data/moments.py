@@ -19,7 +19,7 @@ from cuspfa.data.in_memory import row_blocks
 from cuspfa.data.out_of_core.screened import read_screened, reading_warnings
 from cuspfa.data.out_of_core.stream import as_stream
 from cuspfa.data.sums import Sums
-from cuspfa.data.validate import check_rows
+from cuspfa.data.validate import check_correlations, check_rows, dense_rows, symmetric
 from cuspfa.errors import DataError
 from cuspfa.io import moments_format
 
@@ -212,15 +212,8 @@ class Moments:
         r, own_names = _square_matrix("correlation", correlation)
         names = own_names if names is None else names
         whole("n", n, 2)
-        off = np.abs(np.diag(r) - 1.0)
-        if np.any(off > 1e-6):
-            j = int(np.argmax(off))
-            raise DataError(
-                f"correlation must have a unit diagonal. Got {r[j, j]!r} at index {j} instead; "
-                "use from_covariance for a covariance matrix."
-            )
-        if np.any(np.abs(r) > 1 + 1e-6):
-            raise DataError("correlation must have entries between -1 and 1.")
+        advice = "use from_covariance for a covariance matrix."
+        check_correlations("correlation", r, advice)
         return cls(n, np.zeros(len(r)), _positive_definite("correlation", r) * (n - 1), names)
 
     def save(self, path: Any) -> None:
@@ -277,7 +270,7 @@ class Moments:
         return self if type(other) is int and other == 0 else NotImplemented
 
     def _in_order_of(self, first: Moments) -> Moments:
-        """The same moments with columns in the order of `first`."""
+        """These moments with columns in the order of `first`."""
         if self.names == first.names and len(self.mean) == len(first.mean):
             return self
         if self.names is None or first.names is None or set(self.names) != set(first.names):
@@ -318,13 +311,10 @@ def _checked_names(names: Any, p: int) -> list[str]:
 
 def _square_matrix(name: str, matrix: Any) -> tuple[Array, list[str] | None]:
     rows, names, *_ = check_rows(matrix)
-    result = np.asarray(rows.toarray() if issparse(rows) else rows, dtype=float)
+    result = dense_rows(rows)
     if result.shape[0] != result.shape[1] or result.size == 0:
         raise must_be(name, "a square matrix", result.shape)
-    scale = np.abs(result).max()
-    if np.any(np.abs(result - result.T) > 1e-6 * scale):
-        raise DataError(f"{name} must be symmetric.")
-    return np.asarray((result + result.T) / 2), names
+    return symmetric(name, result), names
 
 
 def rank_of(eigenvalues: Array) -> int:

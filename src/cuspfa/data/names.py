@@ -6,9 +6,11 @@ another order would be accepted. The messages are those of scikit-learn.
 
 from __future__ import annotations
 
+from collections.abc import Container, Sequence
 from typing import Any
 
 from cuspfa._utils.warn import warn
+from cuspfa._utils.wording import listed
 from cuspfa.errors import DataError, DataTypeError
 
 NAMES_IN_MESSAGE = 5
@@ -45,6 +47,17 @@ def check_same_names(model: str, fitted: list[str] | None, names: list[str] | No
         warn(f"X does not have valid feature names, but {model} was fitted with feature names")
     else:
         raise DataError(_difference(fitted, names))
+
+
+def check_same_columns(file: str, own: Container[str], first: str, names: Sequence[str]) -> None:
+    """Refuse a file without all columns of the first one."""
+    missing = [name for name in names if name not in own]
+    if missing:
+        shown = listed([repr(name) for name in missing], NAMES_IN_MESSAGE)
+        raise DataError(
+            f"{file!r} has no column {shown}, which {first!r} has. All files must have the same "
+            "columns."
+        )
 
 
 def check_same_width(model: str, fitted: int, width: int) -> None:

@@ -108,7 +108,7 @@ class DataSource(Protocol):
         """Complete data that are similar but cheaper, given a first fit; None if there are none."""
 
     def tempered(self, n: float) -> DataSource:
-        """The same data, counted as n rows: their log-likelihood times n / (rows)."""
+        """The data, counted as n rows: their log-likelihood times n / (rows)."""
 
     def leading(
         self,
@@ -154,7 +154,7 @@ class TemperedMatrix:
         return dense._replace(values=weight * dense.values)
 
     def statistics(self, largest: int | None = LARGEST_KEPT_DATA) -> Statistics | None:
-        """Those of the data, weighted; None if they count as fewer rows than their rank.
+        """Weighted statistics of the data; None if the data count as fewer rows than their rank.
 
         Then they are not the statistics of any n rows, which exact draws assume.
         """
@@ -193,12 +193,12 @@ class CompleteSource:
 
     @cached_property
     def dense(self) -> DenseData | None:
-        """That of the matrix."""
+        """The rows as one dense array, if the matrix has them."""
         return self._matrix.dense
 
     def inactive_scores(self, signal: Array) -> tuple[float, float]:
         """One variance for all rows."""
-        v = 1.0 / (1.0 + float(np.sum(signal)))
+        v = 1.0 / (1.0 + float(signal.sum()))
         return v, 0.5 * self.n * (float(np.log(v)) + 1.0 - v)
 
     def expect_scores(self, loadings: LoadingsDistribution, noise_precision: Array) -> ScoreMoments:
@@ -217,7 +217,7 @@ class CompleteSource:
         return ScoreMoments(cross, inner + self.n * covariance, log_det, self.n)
 
     def log_likelihood(self, loadings: Array, noise_variance: Array) -> float:
-        """By products with the matrix; no p×p matrix is formed."""
+        """Log-likelihood by products with the matrix; no p×p matrix is formed."""
         return marginal_log_likelihood(
             loadings, noise_variance, self.squares, self.n, self._matrix.products
         )
@@ -243,10 +243,10 @@ class CompleteSource:
         return self._matrix.statistics(largest)
 
     def surrogate(self, loadings: Array, noise_variance: Array) -> None:
-        """None: complete data are cheap."""
+        """None: a search over complete data needs no surrogate."""
 
     def tempered(self, n: float) -> CompleteSource:
-        """The same data, counted as n rows."""
+        """The data, counted as n rows."""
         return CompleteSource(TemperedMatrix(self._matrix, n))
 
     def leading(

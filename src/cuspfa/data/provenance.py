@@ -43,6 +43,8 @@ class DataProvenance:
     """Labels of columns and of their values, of the analysed columns that have any."""
     answers: tuple[Answers, ...] = ()
     """Columns of words that were read as numbers."""
+    layer: str | None = None
+    """The layer of h5ad that the data were; None is X, or another format."""
 
 
 def table_provenance(table: Table) -> DataProvenance:

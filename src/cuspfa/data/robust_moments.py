@@ -9,26 +9,31 @@ squared Mahalanobis distance d_i has the weight E[u_i | y_i] = (ν + p)/(ν + d_
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from functools import cache, partial, reduce
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.optimize import minimize_scalar
 from scipy.sparse import issparse
-from scipy.special import gammaln
 
 from cuspfa._typing import Array, Indices
 from cuspfa._utils.arguments import between
-from cuspfa._utils.fit_warning import EmptyRows
+from cuspfa._utils.fit_warning import EmptyRows, FewRowsForWeights, FitWarning, WeightsNotConverged
 from cuspfa._utils.fit_warning_text import python_text
 from cuspfa._utils.sklearn_compat import ConvergenceWarning
 from cuspfa._utils.tables import Columns, TabularResult
 from cuspfa._utils.warn import warn
-from cuspfa.data.in_memory import row_blocks
+from cuspfa._utils.wording import listed
+from cuspfa.data.in_memory import DEPENDENT, row_blocks
 from cuspfa.data.moments import Moments
-from cuspfa.data.validate import check_table
-from cuspfa.errors import DataError
+from cuspfa.data.names import NAMES_IN_MESSAGE, column_label
+from cuspfa.data.validate import CheckedRows, check_table
+from cuspfa.errors import CuspWarning, DataError
+from cuspfa.model.row_tails import RowTails
 
 __all__ = ["RobustMoments", "robust_moments"]
 
@@ -39,6 +44,20 @@ SMALL_GAIN = 1e-7
 """Gain of the log-likelihood by an iteration, in nats, at which the estimate ends."""
 TOLERANCE_OF_INVERSE = 1e-7
 """Tolerance of 1/ν."""
+FEW_ROWS_PER_COLUMN, TWO_STARTS_BELOW = 2, 5
+"""With fewer rows for each column than the first, the likelihood does not tell outlying rows from
+others (docs/robust.md). With fewer than the second there are two starts."""
+FIRST_ITERATIONS = 10
+"""Iterations with heavy tails of the second start."""
+COLLAPSED = 1e-8
+"""Variance of a column, in units of its typical squared deviation, below which it goes to 0: the
+likelihood has no maximum."""
+COLLAPSING = 1e-4
+"""Variance in these units below which further columns are named in the message."""
+TYPICAL_ROWS = 10_000
+"""Rows of which medians are taken."""
+STRAYING = 0.3
+"""Rows with a smaller weight are called outlying."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,15 +77,14 @@ class RobustMoments(TabularResult):
     """(n,) squared Mahalanobis distances of the rows. NaN for rows without any value."""
     names: list[str] | None = None
     """Names of the columns."""
+    warnings: tuple[FitWarning, ...] = ()
+    """What may be wrong with the weights."""
 
     @property
     def effective_rows(self) -> float:
         """Normal rows with as much information on the correlations: n (ν + p)/(ν + p + 2)."""
         n = int(np.sum(~np.isnan(self.weights)))
-        if np.isinf(self.degrees_of_freedom):
-            return float(n)
-        both = self.degrees_of_freedom + len(self.mean)
-        return n * both / (both + 2.0)
+        return RowTails(self.degrees_of_freedom).effective_rows(n, len(self.mean))
 
     def moments(self) -> Moments:
         """Moments for `CuspFactorAnalysis.fit_moments`, counted as the effective rows.
@@ -84,7 +102,7 @@ class RobustMoments(TabularResult):
         cross = self.scale_matrix * (n / (n - 1) * (rows - 1))
         return Moments(rows, self.mean, cross, self.names)
 
-    def outlying(self, weight: float = 0.3) -> Indices:
+    def outlying(self, weight: float = STRAYING) -> Indices:
         """Positions of rows with a smaller weight, the smallest first.
 
         Parameters
@@ -100,9 +118,7 @@ class RobustMoments(TabularResult):
         >>> sorted(robust_moments(X).outlying().tolist())
         [3, 5]
         """
-        between("weight", weight, 0.0, 1.0)
-        order = np.argsort(self.weights, kind="stable")
-        return np.asarray(order[self.weights[order] < weight])
+        return lowest_weights(self.weights, between("weight", weight, 0.0, 1.0))
 
     def _columns(self) -> Columns:
         return {
@@ -110,6 +126,12 @@ class RobustMoments(TabularResult):
             "weight": self.weights.tolist(),
             "distance": self.distances.tolist(),
         }
+
+
+def lowest_weights(weights: Array, below: float = STRAYING) -> Indices:
+    """Positions of rows with smaller weights than this, the smallest first."""
+    order = np.argsort(weights, kind="stable")
+    return np.asarray(order[weights[order] < below])
 
 
 def robust_moments(X: Any) -> RobustMoments:
@@ -129,7 +151,8 @@ def robust_moments(X: Any) -> RobustMoments:
     -----
     The degrees of freedom are estimated. With normal rows they are large or infinite, and hardly
     anything is lost. The weights protect against rows that are outlying as a whole. One wrong value
-    in each of many rows is another matter: too many rows are then outlying.
+    in each of many rows is another matter: too many rows are then outlying. With fewer than about
+    two rows for each column outlying rows may not be recognised.
 
     Examples
     --------
@@ -141,112 +164,246 @@ def robust_moments(X: Any) -> RobustMoments:
     True
     """
     table = check_table(X)
+    found = of_table(table)
+    told: list[FitWarning] = [EmptyRows(len(table.empty), len(table.rows))] if table.empty else []
+    told += found.warnings
+    if told:
+        kind = ConvergenceWarning if any(one.not_converged for one in told) else CuspWarning
+        warn(" ".join(map(python_text, told)), kind)
+    return found
+
+
+def of_table(table: CheckedRows) -> RobustMoments:
+    """Robust moments of complete rows in memory; weights of rows that were left out are NaN."""
     if issparse(table.rows):
         raise DataError("Robust moments are made of dense rows. Got a sparse matrix instead.")
-    n, p = table.rows.shape
+    check_more_rows(*table.rows.shape)
+    moments = Moments.from_checked_rows(table.rows, table.names)
+    return estimate(partial(passes_in_memory, table.rows), moments, table.empty)
+
+
+def check_more_rows(n: int, p: int) -> None:
+    """Refuse rows of which no distances can be computed."""
     if n < p + 2:
         raise DataError(
             f"Robust moments need more rows than columns, at least {p + 2} here. Got {n} rows "
-            "instead: choose fewer columns."
+            "instead: choose fewer columns, or make a fit that is not robust."
         )
-    if table.empty:
-        warn(python_text(EmptyRows(len(table.empty), n)))
-    found = _estimate(table.rows)
-    weights, distances = (
-        np.insert(values, np.array(table.empty) - np.arange(len(table.empty)), np.nan)
-        if table.empty
-        else values
-        for values in (found.weights, found.distances)
-    )
-    return RobustMoments(
-        found.mean, found.scale_matrix, found.degrees_of_freedom, weights, distances, table.names
-    )
 
 
-def _estimate(rows: Array) -> RobustMoments:
-    """Maximum likelihood by ECME, with the weights' sum as divisor (Kent, Tyler & Vardi 1994).
+# --- passes over rows ---
+
+
+class Passes(Protocol):
+    """Complete rows that can be gone through several times, block by block."""
+
+    def __call__(self, function: Callable[..., Array], *values: Array) -> Iterator[Array]:
+        """`function(block, *parts)` of each block of rows, in their order.
+
+        `values` are arrays (n, ...), of which a block is given the part of its rows.
+        """
+
+
+def passes_in_memory(
+    rows: Array, function: Callable[..., Array], *values: Array
+) -> Iterator[Array]:
+    """One pass over an array."""
+    first = 0
+    for block in row_blocks(rows):
+        here = slice(first, first + len(block))
+        first += len(block)
+        yield function(block, *(one[here] for one in values))
+
+
+# --- the estimate ---
+
+
+class _Maximum(NamedTuple):
+    """Where an ascent of the likelihood ended."""
+
+    log_likelihood: float
+    mean: Array
+    scatter: Array
+    tails: RowTails
+    distances: Array
+    weights: Array
+    converged: bool
+
+
+def estimate(
+    passes: Passes, moments: Moments, empty: tuple[int, ...] | Indices = ()
+) -> RobustMoments:
+    """Maximum likelihood; rows of NaN have distances and weights of NaN.
+
+    The ascent begins with the moments of all rows. Where there are few rows for the columns, these
+    follow outlying rows so closely that no row is far out, and ν = ∞ is a local maximum. Then a
+    second ascent begins with heavy tails. `empty` are positions of rows that were left out of the
+    passes.
+    """
+    n, p = moments.n, len(moments.mean)
+    best = _ascend(passes, moments)
+    if best.tails.are_normal and n < TWO_STARTS_BELOW * p:
+        with suppress(DataError):  # no scale matrix is best for so few rows
+            other = _ascend(passes, moments, first=RowTails(1.0))
+            best = other if other.log_likelihood > best.log_likelihood else best
+    told: tuple[FitWarning, ...] = ()
+    if n < FEW_ROWS_PER_COLUMN * p:
+        told += (FewRowsForWeights(n, p),)
+    if not best.converged:
+        told += (WeightsNotConverged(MAX_ITERATIONS),)
+    weights, distances = best.weights, best.distances
+    if len(empty):
+        places = np.asarray(empty) - np.arange(len(empty))
+        weights, distances = (np.insert(one, places, np.nan) for one in (weights, distances))
+    degrees = best.tails.degrees_of_freedom
+    return RobustMoments(best.mean, best.scatter, degrees, weights, distances, moments.names, told)
+
+
+def _ascend(passes: Passes, moments: Moments, first: RowTails | None = None) -> _Maximum:
+    """ECME, with the weights' sum as divisor (Kent, Tyler & Vardi 1994).
 
     Each iteration takes ν by the likelihood at the present distances, then the weights, then μ and
-    S. None of the three lowers the likelihood. Where it is highest the mean weight is 1.
+    S: two passes over the rows. None of the three lowers the likelihood. Where it is highest the
+    mean weight is 1. With `first` the first iterations have this ν.
+
+    Rows that are farther out than others by many digits leave the moments no digits for the others.
+    The ascent then begins with medians.
     """
-    n, p = rows.shape
-    moments = Moments.from_checked_rows(rows)
-    mean, scatter = moments.mean, moments.cross_products / n
-    before = -np.inf
-    for _ in range(MAX_ITERATIONS):
-        distances, log_det = _distances(rows, mean, scatter)
-        inverse = _best_inverse(distances, p)
-        value = _log_likelihood(distances, inverse, p) - 0.5 * n * log_det
-        weights = _weights(distances, inverse, p)
-        if value - before < SMALL_GAIN:
+    n, p = moments.n, len(moments.mean)
+    mean, scatter, before = moments.mean, moments.cross_products / n, -np.inf
+    typical = cache(partial(_medians, passes, moments))
+    lowest = COLLAPSED * np.diag(scatter)
+    if _root(scatter) is None:
+        mean, spread = typical()
+        scatter = np.diag(spread**2)
+    for number in range(MAX_ITERATIONS):
+        distances, log_det = _distances(passes, mean, scatter)
+        seen = distances[~np.isnan(distances)]
+        if len(seen) != n:
+            raise DataError(f"The rows have changed: {len(seen)} were read, and {n} before.")
+        if not np.all(np.isfinite(seen)):
+            raise DataError(
+                "The weights of rows cannot be estimated: distances of rows are not finite. Are "
+                "there values above 1e100?"
+            )
+        begins = number < FIRST_ITERATIONS
+        tails = first if first is not None and begins else _best_tails(seen, p)
+        value = float(np.sum(tails.log_density(log_det, seen, p)))
+        weights = tails.weights(distances, p)
+        converged = tails is not first and value - before < SMALL_GAIN
+        if converged:
             break
         before = value
-        mean, scatter = _weighted(rows, weights)
-    else:
-        warn(
-            f"The weights of rows have not converged after {MAX_ITERATIONS} iterations. Are some "
-            "columns nearly the same, or most rows?",
-            ConvergenceWarning,
-        )
-    degrees = np.inf if inverse == 0.0 else 1.0 / inverse
-    return RobustMoments(mean, scatter, float(degrees), weights, distances)
+        mean, scatter = _weighted(passes, weights, mean)
+        if np.any(np.diag(scatter) <= lowest):  # one far row can make the first moments so large
+            spread = typical()[1]
+            lowest = COLLAPSED * spread**2
+            if np.any(np.diag(scatter) <= lowest):
+                raise _same_values(passes, moments, mean, scatter, spread)
+    return _Maximum(value, mean, scatter, tails, distances, weights, converged)
 
 
-def _distances(rows: Array, mean: Array, scatter: Array) -> tuple[Array, float]:
-    """Squared Mahalanobis distances (n,), and log|S|."""
-    try:
-        root = np.linalg.cholesky(scatter)
-    except np.linalg.LinAlgError:
+def _distances(passes: Passes, mean: Array, scatter: Array) -> tuple[Array, float]:
+    """Squared Mahalanobis distances (n,), and log|2πS|."""
+    root = _root(scatter)
+    if root is None:
         raise DataError(
-            "The columns are linearly dependent, or most rows are the same: no distances of rows "
-            "can be computed. Drop columns that are copies or sums of others."
-        ) from None
-    found = [
-        np.sum(solve_triangular(root, (block - mean).T, lower=True) ** 2, axis=0)
-        for block in row_blocks(rows)
-    ]
-    return np.concatenate(found), 2.0 * float(np.sum(np.log(np.diag(root))))
+            "The columns are linearly dependent, in all rows or in most: no distances of rows can "
+            "be computed. Drop columns that are copies or sums of others."
+        )
+    found = np.concatenate(list(passes(partial(_block_distances, mean, root))))
+    log_det = 2.0 * float(np.sum(np.log(np.diag(root)))) + len(mean) * np.log(2 * np.pi)
+    return found, log_det
 
 
-def _weights(distances: Array, inverse: float, p: int) -> Array:
-    """(ν + p)/(ν + d_i), in terms of 1/ν."""
-    return np.asarray((1.0 + p * inverse) / (1.0 + distances * inverse))
+def _root(scatter: Array) -> Array | None:
+    """The Cholesky factor; None where columns depend on others."""
+    try:
+        root = np.asarray(np.linalg.cholesky(scatter), dtype=float)
+    except np.linalg.LinAlgError:
+        return None
+    return root if np.all(np.diag(root) ** 2 > DEPENDENT * np.diag(scatter)) else None
 
 
-def _weighted(rows: Array, weights: Array) -> tuple[Array, Array]:
-    """Weighted mean, and weighted covariance with the sum of the weights as divisor."""
-    total = float(weights.sum())
-    mean, first = np.zeros(rows.shape[1]), 0
-    for block in row_blocks(rows):
-        mean += weights[first : first + len(block)] @ block
-        first += len(block)
-    mean /= total
-    sums, first = np.zeros((rows.shape[1],) * 2), 0
-    for block in row_blocks(rows):
-        part = (block - mean) * np.sqrt(weights[first : first + len(block)])[:, None]
-        sums += part.T @ part
-        first += len(block)
-    return mean, np.asarray(sums / total)
+def _block_distances(mean: Array, root: Any, block: Array) -> Array:
+    centred = np.asarray(block, dtype=float) - mean
+    scaled = solve_triangular(root, centred.T, lower=True, check_finite=False)
+    return np.asarray(np.sum(scaled**2, axis=0))
 
 
-def _log_likelihood(distances: Array, inverse: float, p: int) -> float:
-    """Σ_i log t_ν(y_i), apart from −(n/2) log|S|, in terms of 1/ν."""
-    n = len(distances)
-    if inverse == 0.0:
-        return -0.5 * float(n * p * np.log(2 * np.pi) + distances.sum())
-    half = 0.5 / inverse
-    constant = float(gammaln(half + p / 2) - gammaln(half)) + 0.5 * p * np.log(inverse / np.pi)
-    return float(n * constant) - (half + p / 2) * float(np.sum(np.log1p(distances * inverse)))
+def _medians(passes: Passes, moments: Moments) -> tuple[Array, Array]:
+    """Medians of columns (p,), and of the absolute deviations from them that are not 0 (p,).
+
+    A column that is one value in most rows has the deviations of the others. Medians are those of
+    every so many rows.
+    """
+    step = -(-moments.n // TYPICAL_ROWS)
+    rows = np.concatenate(list(passes(partial(_block_every, step))))
+    center = np.median(rows, axis=0)
+    spread = np.sqrt(np.diag(moments.cross_products) / moments.n)
+    for j, column in enumerate(rows.T):
+        apart = np.abs(column - center[j])
+        if np.any(apart > 0):
+            spread[j] = np.median(apart[apart > 0])
+    return center, spread
 
 
-def _best_inverse(distances: Array, p: int) -> float:
-    """1/ν of the highest likelihood; 0 where no finite ν is better than the normal distribution."""
+def _block_every(step: int, block: Array) -> Array:
+    rows = np.asarray(block, dtype=float)[::step]
+    return np.asarray(rows[~np.isnan(rows).any(axis=1)])
+
+
+def _same_values(
+    passes: Passes, moments: Moments, mean: Array, scatter: Array, spread: Array
+) -> DataError:
+    """The error for columns whose variance goes to 0, as many rows have their mean."""
+    near = np.sqrt(COLLAPSED) * 10 * spread
+    counts = reduce(np.add, passes(partial(_block_same, mean, near)))
+    columns = np.flatnonzero(np.diag(scatter) <= COLLAPSING * spread**2)
+    said = [f"{column_label(int(j), moments.names)} in {counts[j]}" for j in columns]
+    which = "it" if len(said) == 1 else "such columns or rows"
+    return DataError(
+        f"Many of {moments.n} rows have (nearly) the same value: "
+        f"{listed(said, NAMES_IN_MESSAGE)}. The weights of rows cannot be estimated: leave {which} "
+        "out, or make a fit that is not robust."
+    )
+
+
+def _block_same(mean: Array, near: Array, block: Array) -> Array:
+    return np.asarray(np.sum(np.abs(np.asarray(block, dtype=float) - mean) <= near, axis=0))
+
+
+def _weighted(passes: Passes, weights: Array, near: Array) -> tuple[Array, Array]:
+    """Weighted mean, and weighted covariance with the sum of the weights as divisor.
+
+    Sums are about `near`, the mean of the iteration before, so that they keep their digits.
+    """
+    sums = reduce(np.add, passes(partial(_block_sums, near), weights))
+    total, shift = sums[0, 0], sums[0, 1:] / sums[0, 0]
+    return near + shift, sums[1:, 1:] / total - np.outer(shift, shift)
+
+
+def _block_sums(near: Array, block: Array, weights: Array) -> Array:
+    """Σ_i w_i (1, y_i − near)(1, y_i − near)ᵀ, (p + 1, p + 1)."""
+    seen = ~np.isnan(weights)
+    extended = np.ones((int(seen.sum()), len(near) + 1))
+    np.subtract(block[seen], near, out=extended[:, 1:])
+    extended *= np.sqrt(weights[seen])[:, None]
+    return np.asarray(extended.T @ extended)
+
+
+def _best_tails(distances: Array, p: int) -> RowTails:
+    """ν of the highest likelihood; ∞ where no finite one is better than the normal distribution."""
+
+    def minus(inverse: float) -> float:
+        return -float(np.sum(RowTails(1.0 / inverse).log_density(0.0, distances, p)))
+
     found = minimize_scalar(
-        lambda inverse: -_log_likelihood(distances, inverse, p),
+        minus,
         bounds=(SMALLEST_INVERSE, LARGEST_INVERSE),
         method="bounded",
         options={"xatol": TOLERANCE_OF_INVERSE},
     )
-    best = float(found.x)
-    better = -float(found.fun) > _log_likelihood(distances, 0.0, p)
-    return best if better else 0.0
+    normal = RowTails()
+    best = -float(found.fun) > float(np.sum(normal.log_density(0.0, distances, p)))
+    return RowTails(1.0 / float(found.x)) if best else normal

@@ -10,13 +10,16 @@ import numpy as np
 from scipy import sparse
 
 from cuspfa._typing import Array, BoolArray
-from cuspfa._utils.wording import listed
+from cuspfa._utils.wording import counted, listed
 from cuspfa.data.frames import as_frame, floats_of, frame_labels, rows_of_frame
 from cuspfa.data.names import NAMES_IN_MESSAGE, column_label, text_names
 from cuspfa.data.out_of_core.block import as_kind
 from cuspfa.data.screening.matrix_input import refuse_matrix
 from cuspfa.errors import DataError, DataTypeError
 
+MATRIX_ROUNDING = 1e-6
+"""Part of its largest entry by which a matrix may differ from a symmetric one; difference of a
+correlation from 1."""
 LARGEST_SQUARABLE, SMALLEST_SQUARABLE = 1e152, 1e-152
 """Limits beyond which squares of values overflow or vanish."""
 
@@ -34,6 +37,10 @@ class CheckedRows(NamedTuple):
     """Are values missing?"""
     empty: tuple[int, ...] = ()
     """Positions of rows without any value, which are left out of data to be fitted."""
+    offset: Array | None = None
+    """(n,) of the log rates of counts; None without counts."""
+    offset_column: int | None = None
+    """Where the data have a column of offsets, which `rows` have not."""
 
 
 def check_rows(data: Any, *, allow_missing: bool = False, fitted: bool = False) -> CheckedRows:
@@ -76,6 +83,11 @@ def column_names(data: Any) -> list[str] | None:
     """Column names of a data frame; its values are not checked."""
     frame = as_frame(data)
     return None if frame is None else text_names(frame_labels(frame))
+
+
+def dense_rows(rows: Any) -> Array:
+    """Checked rows, sparse or not, as a dense array of float64."""
+    return np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=float)
 
 
 def without_values(rows: Any) -> BoolArray:
@@ -193,6 +205,25 @@ def _rows_of_array(data: Any, allow_missing: bool) -> Any:
     return result
 
 
+def symmetric(name: str, matrix: Array) -> Array:
+    """A square matrix, exactly symmetric if it is so up to rounding; otherwise a DataError."""
+    if np.any(np.abs(matrix - matrix.T) > MATRIX_ROUNDING * np.abs(matrix).max()):
+        raise DataError(f"{name} must be symmetric. Got a matrix that is not.")
+    return np.asarray((matrix + matrix.T) / 2)
+
+
+def check_correlations(name: str, matrix: Array, advice: str) -> None:
+    """Refuse a diagonal that is not 1, and entries that are no correlations."""
+    off = np.abs(np.diag(matrix) - 1.0)
+    if np.any(off > MATRIX_ROUNDING):
+        j = int(np.argmax(off))
+        raise DataError(
+            f"{name} must have a unit diagonal. Got {matrix[j, j]:g} at index {j} instead; {advice}"
+        )
+    if np.any(np.abs(matrix) > 1 + MATRIX_ROUNDING):
+        raise DataError(f"{name} must have entries between -1 and 1.")
+
+
 def is_dask(data: Any) -> bool:
     """Is it a Dask collection?"""
     return "dask" in sys.modules and sys.modules["dask"].is_dask_collection(data)
@@ -277,11 +308,13 @@ def _what_is_wrong(
     values = rows[:, [column]].toarray() if sparse.issparse(rows) else rows[:, column]
     wrong = test(np.asarray(values, float).ravel())
     others = int(bad.sum()) - 1
-    are = "NaN" if what == "NaN" else "infinite"
-    more = f" ({others} more column(s) hold {what} too)" if others else ""
+    kind = "NaN" if what == "NaN" else "infinite"
+    more = f" ({counted(others, 'more column')} with {what})" if others else ""
+    number = int(wrong.sum())
+    verb = "is" if number == 1 else "are"
     return (
-        f"Input X contains {what}: {column_label(column, labels)} has {int(wrong.sum())} value(s) "
-        f"that are {are}, the first in row {int(np.argmax(wrong))}{more}. {advice}"
+        f"Input X contains {what}: {column_label(column, labels)} has {counted(number, 'value')} "
+        f"that {verb} {kind}, the first in row {int(np.argmax(wrong))}{more}. {advice}"
     )
 
 

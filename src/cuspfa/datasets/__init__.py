@@ -12,7 +12,6 @@ import io
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
-from numbers import Real
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -20,7 +19,7 @@ import numpy.typing as npt
 from sklearn.utils import Bunch
 
 from cuspfa._typing import RandomState
-from cuspfa._utils.arguments import generator, one_of, positive, whole
+from cuspfa._utils.arguments import generator, is_number, one_of, positive, whole
 from cuspfa.errors import DataError, InputError
 
 __all__ = ["Simulation", "load_bfi", "simulate"]
@@ -233,7 +232,7 @@ def _loadings(rng: np.random.Generator, p: int, k: int, design: Design) -> Float
 def _noise_variance(rng: np.random.Generator, noise: object, p: int) -> FloatArray:
     if isinstance(noise, tuple) and len(noise) == 2:
         low, high = noise
-        if not (_is_number(low) and _is_number(high) and 0 < low <= high < np.inf):
+        if not (is_number(low) and is_number(high) and 0 < low <= high < np.inf):
             raise InputError(
                 f"noise=(low, high) must satisfy 0 < low <= high, both finite. Got {noise!r} "
                 "instead."
@@ -257,7 +256,3 @@ def _per_column(name: str, value: object, p: int, hint: str = "") -> FloatArray:
         f"{name} must be a finite number or an array of p={p} finite numbers{hint}. "
         f"Got {value!r} instead."
     )
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)

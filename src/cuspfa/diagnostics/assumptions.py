@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
@@ -21,7 +21,7 @@ from cuspfa.data.validate import check_table
 from cuspfa.diagnostics.cautions import MIN_SKEWED_ITEMS
 from cuspfa.diagnostics.outliers import item_columns, outlying_rows
 from cuspfa.diagnostics.resampling import quiet_fit
-from cuspfa.errors import DataError
+from cuspfa.errors import DataError, InputError
 from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
 from cuspfa.rotation.axes import principal_axes
 from cuspfa.rotation.gpa import Rotation, rotate
@@ -32,6 +32,20 @@ MIN_COLUMNS = 3
 """Fewest columns that a factor can be told from noise with."""
 MOST_QUICK_WORK = 3e7
 """Multiplications for the cross-products of the rows, up to which a check takes a second or so."""
+
+
+class RowNames(NamedTuple):
+    """What the rows are called in messages."""
+
+    names: Sequence[str]
+    """Of each row."""
+    counted: str = ""
+    """How they are counted, such as "counted from 0"; empty for names."""
+
+    def listed(self, rows: Indices) -> str:
+        """The names of the first of these rows, how many more there are, and how they count."""
+        shown = listed([self.names[row] for row in rows], MOST_NAMED)
+        return ", ".join(filter(None, (shown, self.counted)))
 
 
 @dataclass(frozen=True)
@@ -89,22 +103,31 @@ def check_assumptions(model: CuspFactorAnalysis, X: Any) -> list[Finding]:
     >>> found[0].kind, sorted(found[0].rows), found[0].n_factors_without
     ('outlying rows', [0, 1, 2], 2)
     """
+    return findings_with_refits(model, X)
+
+
+def findings_with_refits(
+    model: CuspFactorAnalysis, X: Any, row_names: RowNames | None = None
+) -> list[Finding]:
+    """The work of `check_assumptions`; `row_names` are of all rows of X."""
     rows, places = _fitted_rows(model, X)
     names = _column_labels(model)
     return [
         *_skewed_finding(model, rows, names),
-        *_outlying_finding(model, rows, places),
+        *_outlying_finding(model, rows, places, row_names),
         *_doublet_findings(model, rows, names),
     ]
 
 
-def quick_findings(model: CuspFactorAnalysis, rows: Array) -> list[Finding]:
+def quick_findings(
+    model: CuspFactorAnalysis, rows: Array, row_names: RowNames | None = None
+) -> list[Finding]:
     """Outlying rows and doublets of the rows of a fit, without the fits that leave them out.
 
     Skewed items are among the cautions of a summary.
     """
     names = _column_labels(model)
-    outlying = _outlying_finding(model, rows, np.arange(len(rows)), refit=False)
+    outlying = _outlying_finding(model, rows, np.arange(len(rows)), row_names, refit=False)
     return [*outlying, *_doublet_findings(model, rows, names, refit=False)]
 
 
@@ -146,6 +169,10 @@ def _fitted_rows(model: Any, X: Any) -> tuple[Array, Indices]:
     if not isinstance(model, CuspFactorAnalysis):
         raise must_be("model", "a fitted CuspFactorAnalysis", model)
     check_is_fitted(model)
+    if any(one.kind != "gaussian" for one in model.likelihoods_):
+        raise InputError(
+            "check_assumptions is for Gaussian columns. The model must have likelihood='gaussian'."
+        )
     table = check_table(X, allow_missing=True)
     if issparse(table.rows):
         raise DataError(
@@ -252,7 +279,12 @@ def _as_ints(positions: Indices) -> tuple[int, ...]:
 
 
 def _outlying_finding(
-    model: CuspFactorAnalysis, rows: Array, places: Indices, *, refit: bool = True
+    model: CuspFactorAnalysis,
+    rows: Array,
+    places: Indices,
+    row_names: RowNames | None,
+    *,
+    refit: bool = True,
 ) -> list[Finding]:
     # Values drawn from the model's own distribution leave the distances of usual rows as they are.
     allow_missing = bool(np.isnan(rows).any())
@@ -263,10 +295,13 @@ def _outlying_finding(
     n = len(rows)
     without = _number_without(model, np.delete(rows, worst, axis=0)) if refit else None
     worst = places[worst]
-    noun = "row lies" if len(worst) == 1 else "rows lie"
+    verb = "lies" if len(worst) == 1 else "lie"
+    order = "" if len(worst) == 1 else "; the worst first"
+    if row_names is None:
+        row_names = RowNames([str(row) for row in range(int(places[-1]) + 1)], "counted from 0")
     message = (
-        f"{len(worst)} of {n} {noun} further from the others than normal data would have any "
-        f"({listed(list(worst), MOST_NAMED)}, counted from 0; the worst first)."
+        f"{len(worst)} of {n} rows {verb} further from the others than normal data would have any "
+        f"({row_names.listed(worst)}{order})."
         f"{_becomes(model, without, 'these rows')} Look at them; correct what is wrong, or leave "
         "them out and report both numbers."
     )
@@ -322,7 +357,7 @@ def _doublet_findings(
         without = _number_without(model, np.delete(rows, pair[1], axis=1)) if refit else None
         message = (
             f"{first} and {second} have a factor to themselves; they correlate {correlation:+.2f}."
-            f"{_becomes(model, without, second)} Two variables say little of a factor: if one "
+            f"{_becomes(model, without, second)} Two variables determine a factor badly: if one "
             "repeats the other, leave one out or add the two up; else measure it by a third."
         )
         findings.append(Finding("doublet", message, columns=pair, n_factors_without=without))

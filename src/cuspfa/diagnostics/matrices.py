@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 
 from cuspfa._typing import Array
-from cuspfa.data.validate import check_rows
+from cuspfa.data.validate import check_correlations, check_rows, dense_rows, symmetric
 from cuspfa.errors import DataError
 from cuspfa.rotation.gpa import LARGEST_LOADING
 
@@ -18,31 +17,20 @@ SMALLEST_EIGENVALUE = 1e-10
 
 def correlation_matrix(name: str, value: Any) -> Array:
     """A symmetric matrix of at least two variables with a unit diagonal, or a DataError."""
-    rows = check_rows(value).rows
-    r = np.asarray(rows.toarray() if issparse(rows) else rows, dtype=float)
+    r = dense_rows(check_rows(value).rows)
     if r.shape[0] != r.shape[1] or len(r) < 2:
         raise DataError(
             f"{name} must be a square matrix of two or more variables. Got shape {r.shape} "
             "instead; of rows of data, pass numpy.corrcoef(X, rowvar=False)."
         )
-    if np.any(np.abs(r - r.T) > 1e-6):
-        raise DataError(f"{name} must be symmetric. Got a matrix that is not.")
-    off = np.abs(np.diag(r) - 1.0)
-    if np.any(off > 1e-6):
-        j = int(np.argmax(off))
-        raise DataError(
-            f"{name} must have a unit diagonal. Got {r[j, j]:g} at index {j} instead; divide a "
-            "covariance matrix by its standard deviations first."
-        )
-    if np.any(np.abs(r) > 1 + 1e-6):
-        raise DataError(f"{name} must have entries between -1 and 1.")
-    return np.asarray((r + r.T) / 2)
+    r = symmetric(name, r)
+    check_correlations(name, r, "divide a covariance matrix by its standard deviations first.")
+    return r
 
 
 def loading_matrix(name: str, value: Any) -> Array:
     """A finite matrix (p, K), K = 0 included, or a DataError."""
-    rows = check_rows(value).rows
-    result = np.asarray(rows.toarray() if issparse(rows) else rows, dtype=float)
+    result = dense_rows(check_rows(value).rows)
     if not len(result):
         raise DataError(f"{name} must have a row for each variable. Got none.")
     if np.any(np.abs(result) > LARGEST_LOADING):

@@ -15,6 +15,7 @@ from cuspfa._typing import Array
 from cuspfa._utils.arguments import must_be
 from cuspfa._utils.tables import Columns, TabularResult
 from cuspfa.data.moments import Moments
+from cuspfa.data.robust_moments import robust_moments
 from cuspfa.data.validate import check_table
 from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
 from cuspfa.inference.engine import engine_of
@@ -65,7 +66,7 @@ def prior_sensitivity(
     model : CuspFactorAnalysis
         Its prior is the setting that the others vary; it is not changed.
     X : array, data frame or Moments
-        The data; missing values as in `CuspFactorAnalysis.fit`.
+        The data; missing values as in `CuspFactorAnalysis.fit`. For a robust model, rows.
     alpha, spike, slab : iterables or None
         The values to try of each; None keeps the model's own. A finite spike needs a slab that
         does not depend on all factors: give both.
@@ -84,6 +85,8 @@ def prior_sensitivity(
     """
     if not isinstance(model, CuspFactorAnalysis):
         raise must_be("model", "a CuspFactorAnalysis", type(model).__name__)
+    if model.likelihood != "gaussian":
+        raise must_be("the likelihood of model", "'gaussian'", model.likelihood)
     base = engine_of(model.method).default_prior() if model.prior is None else model.prior
     values: list[list[Any]] = []
     for name, given in (("alpha", alpha), ("spike", spike), ("slab", slab)):
@@ -98,7 +101,7 @@ def prior_sensitivity(
         replace(base, alpha=a, spike=s, slab=distribution)
         for a, s, distribution in product(*values)
     ]
-    moments = _moments(X)
+    moments = robust_moments(X).moments() if model.robust else _moments(X)
     if not model.standardize and model.prior is None:
         # With a prior given the data are taken as they are: put them on the scale of prior=None.
         variances = np.diag(moments.covariance) if moments is not None else _variances(X)
@@ -110,7 +113,7 @@ def prior_sensitivity(
             X = check_table(X, allow_missing=True).rows / scale
     rows = PriorSensitivity()
     for prior in priors:
-        fitted = clone(model).set_params(prior=prior)
+        fitted = clone(model).set_params(prior=prior, robust=False)  # its moments are robust
         fitted = fitted.fit_moments(moments) if moments is not None else fitted.fit(X)
         rows.append(
             PriorSensitivityRow(

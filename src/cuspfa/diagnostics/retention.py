@@ -6,6 +6,7 @@ compares the loadings of two halves, samples or methods.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from scipy.optimize import linear_sum_assignment
 from cuspfa._typing import Array, Indices, RandomState
 from cuspfa._utils.arguments import generator, must_be, one_of, positive, true_or_false, whole
 from cuspfa._utils.linalg import polar_factor
-from cuspfa._utils.tables import Columns, data_frame, html_table
+from cuspfa._utils.tables import Columns, TabularResult
 from cuspfa.diagnostics.matrices import correlation_matrix, loading_matrix
 from cuspfa.errors import DataError
 
@@ -42,7 +43,8 @@ EIGENVALUE_ROUNDING = 1e-6
 """Least difference of an eigenvalue above its reference: both may be zero up to rounding."""
 
 
-class ParallelAnalysis(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class ParallelAnalysis(TabularResult):
     """Eigenvalues of the data beside those of noise."""
 
     observed: Array
@@ -51,13 +53,6 @@ class ParallelAnalysis(NamedTuple):
     """(p,) the same of uncorrelated normal data with as many rows: their quantile or mean."""
     n_factors: int
     """How many leading eigenvalues exceed their reference, up to the first that does not."""
-
-    def to_frame(self) -> Any:
-        """A data frame of pandas or, where that is not installed, of polars."""
-        return data_frame(self._columns())
-
-    def _repr_html_(self) -> str:
-        return html_table(self._columns())
 
     def _columns(self) -> Columns:
         return {

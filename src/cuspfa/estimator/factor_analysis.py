@@ -2,56 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, Self, cast
+from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
 
 import numpy as np
 from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, estimator_html_repr
 
-from cuspfa._typing import EngineName, RandomState
+from cuspfa._typing import Array, EngineName, RandomState
 from cuspfa._utils.arguments import generator, must_be, one_of, true_or_false
-from cuspfa._utils.fit_warning import FitWarning
-from cuspfa._utils.fit_warning_text import python_text
 from cuspfa._utils.sklearn_compat import Interval, StrOptions, check_parameters
 from cuspfa._utils.spelling import EngineSettings
-from cuspfa._utils.warn import warn
+from cuspfa.data.cells import PreparedCells, prepare_cells
 from cuspfa.data.complete import Prepared, Scaling
 from cuspfa.data.moments import Moments
+from cuspfa.data.offsets import check_offset, library_sizes, without_offset
 from cuspfa.data.prepare import prepare
-from cuspfa.errors import ConvergenceWarning, CuspWarning, DataError, PerformanceWarning
+from cuspfa.data.screening.likelihood_choice import choose_likelihoods
+from cuspfa.errors import DataError
+from cuspfa.estimator.fitted import (
+    given_number,
+    issue_warnings,
+    kept_seed,
+    store_course,
+    warn_if_not_built,
+)
 from cuspfa.estimator.prediction import PredictionMixin
 from cuspfa.estimator.repr_html import with_result
-from cuspfa.inference._kernels import NOT_BUILT, not_built
 from cuspfa.inference.engine import (
     ENGINES,
     Engine,
     FitTask,
+    LatentTask,
     Outcome,
     engine_of,
     engine_settings,
     infer,
+    infer_latent,
 )
 from cuspfa.inference.gibbs.settings import Gibbs
 from cuspfa.inference.variational.settings import Variational
+from cuspfa.model.likelihoods.kinds import (
+    COUNT_KINDS,
+    GIVEN_OFFSET,
+    LIBRARY_SIZE,
+    KindName,
+    LikelihoodTable,
+    Ordinal,
+    as_setting,
+    check_likelihood,
+    from_setting,
+)
 from cuspfa.model.model_error import LARGEST_MODEL_ERROR, SMALLEST_MODEL_ERROR
 from cuspfa.model.prior import CuspPrior
 from cuspfa.posterior.base import Posterior, check_posterior
+from cuspfa.posterior.files import AnyPosterior
 from cuspfa.posterior.provenance import (
     FitSettings,
     Origin,
     Provenance,
     versions,
 )
-from cuspfa.posterior.sampled import SampledPosterior
-from cuspfa.posterior.variational import VariationalPosterior
 from cuspfa.rotation.gpa import ROTATION_METHODS, Rotation, RotationMethod, as_rotation
 
 LARGEST_COLUMN_SD = 1e30
 """Standard deviations, on the scale of the prior, beyond which its numbers would mean nothing."""
 UNKNOWN_ORIGIN = Origin()
+LikelihoodName = KindName | Literal["auto"]
+SETTINGS_OF_CELLS = ("criterion", "max_factors", "max_time")
+"""Settings of `Variational` with an effect for columns that are not Gaussian."""
 
 
 class CuspFactorAnalysis(PredictionMixin, BaseEstimator):  # type: ignore[misc]
@@ -85,6 +107,24 @@ class CuspFactorAnalysis(PredictionMixin, BaseEstimator):  # type: ignore[misc]
         values, it means 0.
         Covariances, intervals of correlations, densities and imputed values are those of the
         population. `Gibbs` needs a number, complete data and no fewer rows than columns.
+    likelihood : str, Ordinal or mapping from columns to these, default="gaussian"
+        What kind of numbers the columns hold. "ordinal": whole numbers as ordered categories,
+        which divide a normal latent response; "binary": the same with two categories;
+        "gaussian": measurements; "normal_scores": measurements in any unit, of which only the
+        order counts; "poisson" and "negative_binomial": counts, whose log rates the factors change
+        (see docs/log_rates.md). "auto" decides by a rule (see docs/ordinal.md) and says in
+        `likelihoods_` what it decided. In a mapping, columns that are not named are decided as by
+        "auto".
+    offset : None or str, default=None
+        Offsets of the log rates of counts, on the log scale: "library_size" is the logarithm of the
+        sum of the counts of a row, another word the name of a column that has the offsets and is
+        not analysed. Numbers are passed to `fit` and to the methods for new rows as `offset=`.
+    robust : bool, default=False
+        Take the rows as t distributed instead of normal: rows that are far from the others count
+        less, by weights in `row_weights_`, and the number of degrees of freedom is estimated. For
+        complete dense rows, more of them than columns; with fewer than two rows for each column
+        outlying rows may not be recognised. The fit then is that of the weighted moments, counted
+        as n (ν + p)/(ν + p + 2) rows.
     rotation : None, str or Rotation, default=None
         Axes of the factors. None leaves them on principal axes. "varimax", "quartimax" and
         "equamax" keep them uncorrelated; "promax", "oblimin", "quartimin" and "geomin" do not. A
@@ -136,8 +176,19 @@ class CuspFactorAnalysis(PredictionMixin, BaseEstimator):  # type: ignore[misc]
         The part of each variable's expected variance that mean loadings do not explain, in the
         user's units.
     mean_ : ndarray (p,)
-        Sample means; with missing values, the posterior means of the columns' means.
-    posterior_ : VariationalPosterior or SampledPosterior
+        Sample means; with missing values, the posterior means of the columns' means; of a robust
+        fit weighted means.
+    row_weights_ : ndarray (n,) or None
+        Weights of the rows of a robust fit, in their order and with mean 1; NaN for rows without
+        any value. None of a fit that is not robust, or was saved without statistics.
+    degrees_of_freedom_ : float
+        ν of a robust fit; infinite for normal rows, and of a fit that is not robust.
+    likelihoods_ : LikelihoodTable
+        The likelihood of each column, and why it has it.
+    thresholds_ : tuple of ndarray
+        Of ordinal columns: thresholds of latent responses of variance one, one fewer than the
+        categories of the column. Empty for other columns.
+    posterior_ : Posterior
         The fitted distribution, for draws.
     status_, converged_, n_iter_
         How the best run ended, or whether chains have converged, and the sweeps of each.
@@ -164,6 +215,9 @@ class CuspFactorAnalysis(PredictionMixin, BaseEstimator):  # type: ignore[misc]
             StrOptions({"auto"}),
             Interval(Real, 0, LARGEST_MODEL_ERROR, closed="both"),
         ],
+        "likelihood": [str, Ordinal, Mapping],
+        "offset": [str, None],
+        "robust": ["boolean"],
         "rotation": [StrOptions(set(ROTATION_METHODS) - {"target"}), Rotation, None],
         "random_state": [
             None,
@@ -186,6 +240,9 @@ class CuspFactorAnalysis(PredictionMixin, BaseEstimator):  # type: ignore[misc]
         prior: CuspPrior | None = None,
         standardize: bool = True,
         model_error: float | Literal["auto"] = 0.0,
+        likelihood: LikelihoodName | Ordinal | Mapping[Any, Any] = "gaussian",
+        offset: str | None = None,
+        robust: bool = False,
         rotation: RotationMethod | Rotation | None = None,
         random_state: RandomState = None,
         n_jobs: int | None = None,
@@ -195,6 +252,9 @@ class CuspFactorAnalysis(PredictionMixin, BaseEstimator):  # type: ignore[misc]
         self.prior = prior
         self.standardize = standardize
         self.model_error = model_error
+        self.likelihood = likelihood
+        self.offset = offset
+        self.robust = robust
         self.rotation = rotation
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -287,7 +347,7 @@ class CuspFactorAnalysis(PredictionMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        posterior : VariationalPosterior or SampledPosterior
+        posterior : Posterior
             The posterior of a fit.
 
         Returns
@@ -312,12 +372,12 @@ class CuspFactorAnalysis(PredictionMixin, BaseEstimator):  # type: ignore[misc]
         if posterior.fit_info is None:
             raise must_be("posterior", "of a fit, with its fit_info", "one without")
         model = cls(**_parameters(posterior))
-        model._store(cast(VariationalPosterior | SampledPosterior, posterior))
+        model._store(cast(AnyPosterior, posterior))
         return model
 
     # --- fitting ---
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, offset: Any = None) -> Self:
         """Fit to rows of data.
 
         Parameters
@@ -332,6 +392,9 @@ class CuspFactorAnalysis(PredictionMixin, BaseEstimator):  # type: ignore[misc]
             `dask.array` and `dask.dataframe` are summed up, or held, where they are.
         y : ignored
             For scikit-learn's pipelines.
+        offset : array (n,) or None, default=None
+            Offsets of the log rates of counts, such as the logarithms of areas; in place of the
+            parameter `offset`.
 
         Returns
         -------
@@ -344,7 +407,7 @@ class CuspFactorAnalysis(PredictionMixin, BaseEstimator):  # type: ignore[misc]
         >>> CuspFactorAnalysis(rotation="oblimin").fit(X).loadings_.shape
         (10, 2)
         """
-        return self._fit(X)
+        return self._fit(X, offset=offset)
 
     def fit_moments(self, moments: Moments) -> Self:
         """Fit to sufficient statistics: count, means and cross-products.
@@ -372,28 +435,50 @@ class CuspFactorAnalysis(PredictionMixin, BaseEstimator):  # type: ignore[misc]
             raise must_be("moments", "a Moments object", moments)
         return self._fit(moments)
 
-    def _fit(self, X: Any, names: list[str] | None = None, origin: Origin = UNKNOWN_ORIGIN) -> Self:
+    def _fit(
+        self,
+        X: Any,
+        names: list[str] | None = None,
+        origin: Origin = UNKNOWN_ORIGIN,
+        offset: Any = None,
+    ) -> Self:
         """Check, prepare, infer, store, warn.
 
         `names` are for data that have none of their own, and `origin` is what is known of them.
         """
         method = self._check_parameters()
-        prepared = prepare(
-            X,
-            names,
-            scaling=self._scaling,
-            flat_mean=method.mean == "flat",
-            check_width=lambda p: self._check_n_factors(p, method),
-        )
-        outcome = self._infer(prepared, method, origin)
+
+        def check_width(p: int) -> None:
+            self._check_n_factors(p, method)
+
+        cells = None
+        if self.likelihood != "gaussian":
+            cells = self._prepare_cells(X, names, check_width, offset)
+        elif offset is not None or self.offset is not None:
+            raise must_be("offset", "None with likelihood='gaussian': it is for counts", "one")
+        if cells is not None and cells.columns is not None:
+            outcome = self._infer_cells(cells, cells.columns, method, origin)
+        else:
+            prepared = prepare(
+                X if cells is None else cells.prepared.rows,
+                names if cells is None else cells.prepared.names,
+                scaling=self._scaling,
+                flat_mean=method.mean == "flat",
+                check_width=check_width,
+                robust=bool(self.robust),
+            )
+            if cells is not None:
+                told = tuple(dict.fromkeys(cells.prepared.warnings + prepared.warnings))
+                known = cells.prepared.provenance
+                prepared = prepared._replace(warnings=told, provenance=known)
+            outcome = self._infer(prepared, method, origin)
         self._store(outcome.posterior)
         if outcome.interrupted:
             raise KeyboardInterrupt
         provenance = outcome.posterior.provenance
         assert provenance is not None
-        _issue(provenance.warnings, provenance.settings.engine)
-        if not_built():  # Python shows a warning once for each line of the user's
-            warn(NOT_BUILT, PerformanceWarning)
+        issue_warnings(provenance.warnings, provenance.settings.engine)
+        warn_if_not_built()
         return self
 
     # --- scikit-learn's own ---
@@ -440,6 +525,7 @@ class CuspFactorAnalysis(PredictionMixin, BaseEstimator):  # type: ignore[misc]
         check_parameters(self)
         method = engine_of(self.method)
         method.check()
+        check_likelihood(self.likelihood)
         return method
 
     @property
@@ -449,16 +535,102 @@ class CuspFactorAnalysis(PredictionMixin, BaseEstimator):  # type: ignore[misc]
             return "columns"
         return "common" if self.prior is None else "none"
 
+    def _prepare_cells(
+        self,
+        X: Any,
+        names: list[str] | None,
+        check_width: Callable[[int], None],
+        offset: Any = None,
+    ) -> _Cells:
+        """Rows in memory and the likelihood of each column; None for these if all are Gaussian."""
+        if self.likelihood not in ("auto",) and not isinstance(self.likelihood, Mapping):
+            self._check_for_cells(engine_of(self.method))
+        if offset is not None and self.offset is not None:
+            raise must_be("offset of fit", f"None with offset={self.offset!r}", "numbers")
+        prepared = prepare_cells(X, names, check_width=check_width)
+        offsets = None
+        if offset is not None:
+            n = len(prepared.rows) + len(prepared.empty)
+            offsets = np.delete(check_offset(offset, n), prepared.empty)
+        elif self.offset not in (None, LIBRARY_SIZE):
+            prepared, offsets = without_offset(prepared, self.offset)
+            check_width(prepared.rows.shape[1])
+        columns = choose_likelihoods(
+            as_setting(self.likelihood, prepared.column_names),
+            prepared.rows,
+            prepared.column_names,
+            prepared.kinds,
+            prepared.labelled,
+        )
+        counts = np.array([one.kind in COUNT_KINDS for one in columns])
+        if self.offset == LIBRARY_SIZE and counts.any():
+            offsets = library_sizes(prepared.rows, counts)
+        if (offset is not None or self.offset is not None) and not counts.any():
+            raise must_be("offset", "None without columns of counts", self.offset or "numbers")
+        if all(one.kind == "gaussian" for one in columns):
+            return _Cells(prepared, None)
+        method = engine_of(self.method)
+        self._check_for_cells(method)
+        if method.name == "gibbs" and counts.any():
+            named = next(one for one in columns if one.kind in COUNT_KINDS)
+            raise must_be(
+                "method", f"'variational' for counts ({named.column} is {named.kind})", "gibbs"
+            )
+        return _Cells(prepared, columns, offsets)
+
+    def _check_for_cells(self, method: Engine) -> None:
+        """Raise an InputError for settings that are those of Gaussian columns."""
+        columns = "for columns that are not Gaussian"
+        if self.robust:
+            raise must_be("robust", f"False {columns}", self.robust)
+        if self._model_error == "auto":
+            raise must_be("model_error", f"a number {columns}, such as 0.05", self.model_error)
+        changed, sampled = engine_settings(method).values, method.name == "gibbs"
+        if sampled and self._model_error:
+            raise must_be("model_error", f"0 with method='gibbs' {columns}", self.model_error)
+        if not sampled and self.prior is not None and self.prior.spike is not None:
+            raise must_be("the spike of prior", f"None {columns}", self.prior.spike)
+        for name, value in changed.items():
+            if name == "mean" or not (sampled or name in SETTINGS_OF_CELLS):
+                raise must_be(name, f"left at its default {columns}", value)
+        if changed.get("criterion") == "bound":
+            raise must_be("criterion", f"'evidence' or 'collapsed' {columns}", "bound")
+
+    def _infer_cells(
+        self, cells: _Cells, columns: LikelihoodTable, method: Engine, origin: Origin
+    ) -> Outcome:
+        prepared = cells.prepared
+        prior = method.default_prior() if self.prior is None else self.prior
+        settings = self._settings(method, prepared.column_names)
+        if self.offset is None and cells.offset is not None:
+            settings = replace(settings, offset=GIVEN_OFFSET)
+        return infer_latent(
+            method,
+            LatentTask(
+                prepared,
+                columns,
+                prior,
+                given_number(self.n_factors),
+                settings.rotation,
+                _provenance(settings, prepared, origin),
+                rng=generator(self.random_state),
+                n_jobs=None if self.n_jobs is None else int(self.n_jobs),
+                model_error=cast(float, settings.model_error),
+                offset=cells.offset,
+            ),
+        )
+
     def _infer(self, prepared: Prepared, method: Engine, origin: Origin) -> Outcome:
         prior = method.default_prior() if self.prior is None else self.prior
-        n_factors = None if isinstance(self.n_factors, str) else int(self.n_factors)
+        n_factors = given_number(self.n_factors)
         expected = method.long_fit(prepared.source, n_factors)
         if expected is not None:
-            _issue([expected], EngineSettings(method.name))
+            issue_warnings([expected], EngineSettings(method.name))
         sizes = np.sqrt(prepared.source.squares / prepared.source.counts)
         if sizes.max() > LARGEST_COLUMN_SD:
             raise self._out_of_digits(prepared, "columns are too large for the prior's scale")
-        settings = self._settings(method)
+        names = prepared.names or [f"x{j}" for j in range(prepared.source.p)]
+        settings = self._settings(method, names)
         try:
             return infer(
                 method,
@@ -469,14 +641,7 @@ class CuspFactorAnalysis(PredictionMixin, BaseEstimator):  # type: ignore[misc]
                     rng=generator(self.random_state),
                     n_jobs=None if self.n_jobs is None else int(self.n_jobs),
                     rotation=settings.rotation,
-                    provenance=Provenance(
-                        settings,
-                        origin.data or prepared.provenance,
-                        origin.command,
-                        origin.warnings + prepared.warnings,
-                        versions(),
-                        prepared.kinds,
-                    ),
+                    provenance=_provenance(settings, prepared, origin),
                     model_error=settings.model_error,
                 ),
             )
@@ -491,19 +656,19 @@ class CuspFactorAnalysis(PredictionMixin, BaseEstimator):  # type: ignore[misc]
         size = float(self.model_error)
         return size if size >= SMALLEST_MODEL_ERROR else 0.0
 
-    def _settings(self, method: Engine) -> FitSettings:
+    def _settings(self, method: Engine, names: Sequence[str]) -> FitSettings:
         """The parameters, as a posterior keeps them."""
-        seed: Any = self.random_state
-        if seed is not None:
-            seed = int(seed) if isinstance(seed, Integral) else "generator"
         return FitSettings(
             engine=engine_settings(method),
             n_factors="auto" if isinstance(self.n_factors, str) else int(self.n_factors),
             prior=self.prior,
             standardize=bool(self.standardize),
             model_error=self._model_error,
+            likelihood=as_setting(self.likelihood, names),
+            offset=self.offset,
+            robust=bool(self.robust),
             rotation=as_rotation(self.rotation),
-            random_state=seed,
+            random_state=kept_seed(self.random_state),
         )
 
     def _out_of_digits(self, prepared: Prepared, reason: str) -> DataError:
@@ -516,43 +681,51 @@ class CuspFactorAnalysis(PredictionMixin, BaseEstimator):  # type: ignore[misc]
             )
         return DataError(f"The numbers do not have the digits for this fit ({reason}). {advice}")
 
-    def _store(self, posterior: VariationalPosterior | SampledPosterior) -> None:
+    def _store(self, posterior: AnyPosterior) -> None:
         """All attributes together, and last, so that a fit that fails leaves the old ones."""
-        fit_info, names = posterior.fit_info, posterior.names
+        fit_info = posterior.fit_info
         assert fit_info is not None
         rotated_solution = posterior.rotated_solution
 
         self.posterior_ = posterior
-        self.lower_bound_ = fit_info.lower_bound
-        self.search_ = fit_info.search
-        self.trace_ = fit_info.trace
-        self.status_ = fit_info.status
-        self.converged_ = fit_info.converged
-        self.n_iter_ = fit_info.n_iter
+        self.likelihoods_ = posterior.likelihoods
+        self.thresholds_ = posterior.thresholds
         self.expected_active_factors_ = posterior.expected_active_factors
         self.n_factors_ = posterior.n_active
         self.model_error_ = posterior.model_error
         self.mean_ = posterior.mean
+        self.row_weights_ = posterior.row_weights
+        self.degrees_of_freedom_ = posterior.tails.degrees_of_freedom
         self.noise_variance_ = posterior.noise_variance
         self.loadings_ = rotated_solution.loadings
         self.factor_correlations_ = rotated_solution.correlations
         self.structure_ = rotated_solution.structure
         self.rotation_matrix_ = rotated_solution.matrix
         self.components_ = posterior.components
-        self.n_features_in_ = len(posterior.center)
-        if names is not None:
-            self.feature_names_in_ = np.array(names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
+        store_course(self, fit_info, len(posterior.center), posterior.names)
 
 
-def _issue(warnings: Sequence[FitWarning], engine: EngineSettings) -> None:
-    """Issue one Python warning for all of them, if there are any."""
-    if not warnings:
-        return
-    unfinished = any(one.not_converged for one in warnings)
-    text = " ".join(python_text(one, engine) for one in warnings)
-    warn(text, ConvergenceWarning if unfinished else CuspWarning)
+class _Cells(NamedTuple):
+    """Rows, and the likelihoods of their columns; None if all are Gaussian."""
+
+    prepared: PreparedCells
+    columns: LikelihoodTable | None
+    offset: Array | None = None
+    """(n,) of the log rates of counts."""
+
+
+def _provenance(
+    settings: FitSettings, prepared: Prepared | PreparedCells, origin: Origin
+) -> Provenance:
+    """What a posterior keeps of the settings, and of data that are prepared for a fit."""
+    return Provenance(
+        settings,
+        origin.data or prepared.provenance,
+        origin.command,
+        origin.warnings + prepared.warnings,
+        versions(),
+        prepared.kinds,
+    )
 
 
 def _parameters(posterior: Posterior) -> dict[str, Any]:
@@ -572,6 +745,9 @@ def _parameters(posterior: Posterior) -> dict[str, Any]:
         "prior": settings.prior,
         "standardize": settings.standardize,
         "model_error": settings.model_error,
+        "likelihood": from_setting(settings.likelihood),
+        "offset": None if settings.offset == GIVEN_OFFSET else settings.offset,
+        "robust": settings.robust,
         "rotation": posterior.rotation,
         "random_state": None if seed == "generator" else seed,
     }

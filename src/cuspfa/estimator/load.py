@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from cuspfa.inference.variational.error_curve import model_error_curve
 from cuspfa.io import posterior_format
 from cuspfa.io.posterior_format import AnyPath
-from cuspfa.posterior.files import POSTERIOR_CLASSES
-from cuspfa.posterior.sampled import SampledPosterior
-from cuspfa.posterior.variational import VariationalPosterior
+from cuspfa.posterior.files import POSTERIOR_CLASSES, AnyLoaded
 
 
-def load(path: AnyPath) -> VariationalPosterior | SampledPosterior:
+def load(path: AnyPath) -> AnyLoaded:
     """Read a posterior that `Posterior.save` wrote.
 
     Nothing in the file is run, and nothing but this one file is read or written, whoever made it.
@@ -24,7 +20,7 @@ def load(path: AnyPath) -> VariationalPosterior | SampledPosterior:
 
     Returns
     -------
-    VariationalPosterior or SampledPosterior
+    Posterior or FactorizationPosterior
         Its draws are those of the posterior that was saved, seed by seed.
 
     Raises
@@ -44,7 +40,5 @@ def load(path: AnyPath) -> VariationalPosterior | SampledPosterior:
     ...     load(path)
     <VariationalPosterior of 2 factors, 100 rows, 8 columns>
     """
-    posterior: VariationalPosterior | SampledPosterior = posterior_format.read_posterior(
-        path, POSTERIOR_CLASSES
-    )
-    return replace(posterior, curve_maker=model_error_curve)
+    posterior: AnyLoaded = posterior_format.read_posterior(path, POSTERIOR_CLASSES)
+    return posterior.with_curve_maker(model_error_curve)

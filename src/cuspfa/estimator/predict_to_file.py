@@ -123,7 +123,7 @@ def _target(path: Any, stream: RowStream) -> Path:
 
 
 def _stream(model: CuspFactorAnalysis, data: Any, by_position: bool) -> RowStream:
-    """With the columns of the fit, in their order."""
+    """The rows with the columns of the fit, in their order."""
     fitted = model._names()
     if fitted is not None and names_columns(data):
         stream = RowStream(data, columns=fitted)

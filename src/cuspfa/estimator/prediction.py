@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy.sparse import issparse
@@ -15,16 +15,25 @@ from cuspfa._utils.arguments import generator, must_be, true_or_false, whole
 from cuspfa._utils.tables import frame_like, square_frame
 from cuspfa._utils.threads import one_blas_thread
 from cuspfa._utils.warn import warn
+from cuspfa.data.categories import with_categories, with_numbers
 from cuspfa.data.column_choice import check_columns
 from cuspfa.data.names import check_same_names, check_same_width
+from cuspfa.data.offsets import offsets_of_new_rows
 from cuspfa.data.validate import CheckedRows, check_rows, column_names
 from cuspfa.errors import CuspWarning, DataError
+from cuspfa.estimator.latent_prediction import LatentRows
 from cuspfa.missing.prediction import ObservedRows
 from cuspfa.model.likelihoods.gaussian import MarginalGaussian
+from cuspfa.model.likelihoods.kinds import COUNT_KINDS
+from cuspfa.posterior.files import AnyPosterior
+from cuspfa.posterior.latent import LatentPosterior
 from cuspfa.posterior.population import PopulationGaussian
-from cuspfa.posterior.predictive import FactorScores, log_densities, scores_of
-from cuspfa.posterior.sampled import SampledPosterior
-from cuspfa.posterior.variational import VariationalPosterior
+from cuspfa.posterior.predictive import (
+    FactorScores,
+    covariance_of_scores,
+    log_densities,
+    scores_of,
+)
 
 NOT_DETERMINED = (
     "The population covariance leaves no variance to the scores of some rows. The covariances of "
@@ -41,16 +50,20 @@ class PredictionMixin(TransformerMixin):  # type: ignore[misc]
     rotation_matrix_: Array
     mean_: Array
     n_features_in_: int
-    posterior_: VariationalPosterior | SampledPosterior
+    posterior_: AnyPosterior
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: Any, *, offset: Any = None) -> Array:
         """Factor scores: E[η | y] of each row, given the expected loadings and noise.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame (n, p)
             Rows with the columns of the fit. Missing values of dense rows (NaN) are left out of
-            account; a row without any value has scores of zero, their prior mean.
+            account; a row without any value has scores of zero, their prior mean. Ordinal
+            columns must have categories that the fit has seen.
+        offset : number, array (n,) or None, default=None
+            Offsets of the log rates of counts. None takes them as the fit did: from the counts of
+            the row, or from their column.
 
         Returns
         -------
@@ -63,9 +76,9 @@ class PredictionMixin(TransformerMixin):  # type: ignore[misc]
         >>> CuspFactorAnalysis().fit(X[:150]).transform(X[150:]).shape
         (50, 2)
         """
-        return self._scores(self._new_rows(X))
+        return self._scores(self._new_rows(X, offset))
 
-    def factor_scores(self, X: Any) -> FactorScores:
+    def factor_scores(self, X: Any, *, offset: Any = None) -> FactorScores:
         """Mean and covariance of each row's scores.
 
         The uncertainty is that of the scores given expected loadings and noise.
@@ -74,13 +87,16 @@ class PredictionMixin(TransformerMixin):  # type: ignore[misc]
         ----------
         X : array, sparse matrix or data frame (n, p)
             Rows with the columns of the fit.
+        offset : number, array (n,) or None, default=None
+            Offsets of the log rates of counts. None takes them as the fit did: from the counts of
+            the row, or from their column.
 
         Returns
         -------
         FactorScores
             `mean` (n, n_factors_), what `transform` gives, and `covariance` (n_factors_,
-            n_factors_), the same for all rows; where values are missing (n, n_factors_,
-            n_factors_), one for each row.
+            n_factors_), the same for all rows; where values are missing, for ordinal columns and
+            in a robust fit (n, n_factors_, n_factors_), one for each row, given its weight.
 
         Examples
         --------
@@ -90,24 +106,30 @@ class PredictionMixin(TransformerMixin):  # type: ignore[misc]
         >>> scores.mean.shape, scores.covariance.shape
         ((200, 2), (2, 2))
         """
-        table, distribution = self._new_rows(X), self._population()
+        table = self._new_rows(X, offset)
+        if (latent := self._latent()) is not None:
+            with one_blas_thread(self.components_.size):
+                return latent.scores(latent.check(table))
+        distribution = self._population()
         with one_blas_thread(distribution.components.size):
             if table.has_missing:
                 observed = ObservedRows(distribution, table.rows)
                 mean, covariance = observed.scores(), observed.score_covariances()
             else:
                 mean = scores_of(distribution, table.rows)
-                covariance = distribution.score_covariance
+                covariance = covariance_of_scores(distribution, table.rows)
             if np.linalg.eigvalsh(covariance).min(initial=np.inf) > 0:
                 return FactorScores(mean, covariance)
             warn(NOT_DETERMINED, CuspWarning)
             own = self._marginal()
             if table.has_missing:
                 return FactorScores(mean, ObservedRows(own, table.rows).score_covariances())
-            return FactorScores(mean, own.score_covariance)
+            return FactorScores(mean, covariance_of_scores(own, table.rows))
 
     def inverse_transform(self, X: Any) -> Array:
         """Rows reconstructed from factor scores: mean_ + scores @ components_.
+
+        Of ordinal columns these are latent responses, not categories.
 
         Parameters
         ----------
@@ -137,14 +159,24 @@ class PredictionMixin(TransformerMixin):  # type: ignore[misc]
             raise DataError(f"X must have its columns in the order {own}. Got {names} instead.")
         return np.asarray(scores @ self.components_ + self.mean_)
 
-    def score_samples(self, X: Any) -> Array:
-        """Log density of each row under N(mean_, get_covariance()).
+    def score_samples(self, X: Any, *, offset: Any = None) -> Array:
+        """Log density of each row under N(mean_, get_covariance()), or t in a robust fit.
+
+        In a robust fit it has `degrees_of_freedom_`, and `get_covariance()` is its scale matrix.
+
+        Of ordinal columns it is the log probability of the categories, by expectation propagation,
+        or by quadrature with one or two factors; there is no Monte Carlo error. In a table of
+        several kinds it is the sum of this and of the log density of the measurements; of columns
+        by normal scores it is the density of these scores.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame (n, p)
             Rows with the columns of the fit. Of a row with missing values it is the density of
             those it has, so that rows with different missing values are not to be compared.
+        offset : number, array (n,) or None, default=None
+            Offsets of the log rates of counts. None takes them as the fit did: from the counts of
+            the row, or from their column.
 
         Returns
         -------
@@ -158,17 +190,19 @@ class PredictionMixin(TransformerMixin):  # type: ignore[misc]
         >>> CuspFactorAnalysis().fit(X).score_samples(X).shape
         (200,)
         """
-        return self._log_densities(self._new_rows(X))
+        return self._log_densities(self._new_rows(X, offset))
 
     def impute(
         self,
         X: Any,
         *,
         return_std: bool = False,
+        return_proba: bool = False,
         n_draws: int | None = None,
         random_state: RandomState = 0,
+        offset: Any = None,
     ) -> Any:
-        """Rows with their missing values filled.
+        """Rows with their missing values filled: expected values, or most probable categories.
 
         Under the model, and for values missing at random: see docs/missing_data.md.
 
@@ -177,8 +211,11 @@ class PredictionMixin(TransformerMixin):  # type: ignore[misc]
         X : array or data frame (n, p)
             Rows with the columns of the fit, NaN where values are missing.
         return_std : bool, default=False
-            Also give the standard deviation of each missing value given what its row has; 0 for
-            values that are there.
+            Also give the standard deviation of each missing value given what its row has, and
+            the row's weight in a robust fit; 0 for values that are there. For Gaussian columns.
+        return_proba : bool, default=False
+            Also give the probabilities of the categories, given what the row has. For ordinal
+            columns.
         n_draws : int or None, default=None
             None fills in expected values: best for prediction, but too regular to be analysed as
             if they were data. A number gives this number of tables with values drawn from their
@@ -186,10 +223,15 @@ class PredictionMixin(TransformerMixin):  # type: ignore[misc]
             and pool by Rubin's rules.
         random_state : None, int, numpy.random.Generator or RandomState, default=0
             Seed of the draws; None gives others each time.
+        offset : number, array (n,) or None, default=None
+            Offsets of the log rates of counts. None takes them as the fit did: from the counts of
+            the row, or from their column.
 
         Returns
         -------
         ndarray (n, p), or (values, std) with `return_std`, or ndarray (n_draws, n, p)
+            With `return_proba`, (values, probabilities): a mapping from columns to arrays (n,
+            number of categories), which are 0 and 1 where a value is there.
             Of a data frame: frames of the same library, with its names and index, and a list of
             them with `n_draws`.
 
@@ -207,7 +249,17 @@ class PredictionMixin(TransformerMixin):  # type: ignore[misc]
         (5, 200, 10)
         """
         true_or_false("return_std", return_std)
-        table, distribution = self._new_rows(X), self._population()
+        true_or_false("return_proba", return_proba)
+        table = self._new_rows(X, offset)
+        if (latent := self._latent()) is not None:
+            if return_std:
+                wanted = "False unless all columns are Gaussian: use return_proba or n_draws"
+                raise must_be("return_std", wanted, True)
+            with one_blas_thread(self.components_.size):
+                return self._impute_latent(latent, X, table, return_proba, n_draws, random_state)
+        if return_proba:
+            raise must_be("return_proba", "False for Gaussian columns: use return_std", True)
+        distribution = self._population()
         if issparse(table.rows):
             raise DataError(
                 "X must be dense: in a sparse matrix what is left out is zero, not missing. Pass "
@@ -234,20 +286,21 @@ class PredictionMixin(TransformerMixin):  # type: ignore[misc]
                     draws = draws.some(np.resize(rng.permutation(len(draws)), size))
                 means = self.posterior_.draw_means(draws, rng)
                 population = self.posterior_.population
-                drawn = (
-                    observed.draw(draws, means, rng)
-                    if population is None
-                    else observed.draw_given(
-                        (population.draw(one, rng)[0] for one in draws.batches(1)), means, rng
-                    )
-                )
+                if population is not None:
+                    covariances = (population.draw(one, rng)[0] for one in draws.batches(1))
+                    drawn = observed.draw_given(covariances, means, rng)
+                elif not distribution.tails.are_normal:
+                    covariances = (one.covariance[0] for one in draws.batches(1))
+                    drawn = observed.draw_given(covariances, means, rng)
+                else:
+                    drawn = observed.draw(draws, means, rng)
                 for place, filled in zip(result, drawn, strict=True):
                     place[...] = filled
         if isinstance(frame_like(rows, X), np.ndarray):
             return result
         return [frame_like(one, X) for one in result]
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, *, offset: Any = None) -> float:
         """Mean log density of the rows: what `GridSearchCV` and `cross_val_score` compare.
 
         Rows without any value have no density and do not count: with missing values, compare only
@@ -259,6 +312,9 @@ class PredictionMixin(TransformerMixin):  # type: ignore[misc]
             Rows with the columns of the fit, as in `score_samples`.
         y : None
             Ignored; scikit-learn passes it.
+        offset : number, array (n,) or None, default=None
+            Offsets of the log rates of counts. None takes them as the fit did: from the counts of
+            the row, or from their column.
 
         Returns
         -------
@@ -272,7 +328,7 @@ class PredictionMixin(TransformerMixin):  # type: ignore[misc]
         >>> cross_val_score(CuspFactorAnalysis(), X, cv=3).shape
         (3,)
         """
-        table = self._new_rows(X)
+        table = self._new_rows(X, offset)
         values = self._log_densities(table)
         if not len(values):
             raise DataError("Found array with 0 sample(s) while a minimum of 1 is required.")
@@ -282,8 +338,10 @@ class PredictionMixin(TransformerMixin):  # type: ignore[misc]
                 raise DataError("X must have at least one value. Got missing values only.")
         return float(np.mean(values))
 
-    def sample(self, n_samples: int = 1, *, random_state: RandomState = None) -> Array:
-        """New rows from N(mean_, get_covariance()).
+    def sample(
+        self, n_samples: int = 1, *, random_state: RandomState = None, offset: Any = None
+    ) -> Array:
+        """New rows from N(mean_, get_covariance()), or t in a robust fit; or categories.
 
         Parameters
         ----------
@@ -292,6 +350,8 @@ class PredictionMixin(TransformerMixin):  # type: ignore[misc]
         random_state : None, int, numpy.random.Generator or numpy.random.RandomState
             Seed of these rows. The model's own `random_state` is for its fit and is not used
             here: None gives other rows each time.
+        offset : number, array (n_samples,) or None, default=None
+            Offsets of the log rates of counts; None is the mean offset of the fit.
 
         Returns
         -------
@@ -306,12 +366,19 @@ class PredictionMixin(TransformerMixin):  # type: ignore[misc]
         """
         check_is_fitted(self)
         size = whole("n_samples", n_samples, 1)
+        if (latent := self._latent()) is not None:
+            return latent.sample(size, generator(random_state), offset)
+        if offset is not None:
+            raise must_be("offset", "None: no column is one of counts", offset)
         return self._population().sample(size, generator(random_state))
 
     def get_covariance(self, columns: Any = None, *, as_frame: bool | None = None) -> Any:
         """The posterior mean of the covariance, in the user's units.
 
-        That is E[Ω] = E[ΛΛᵀ + Σ] or, with model error, the mean of the population covariance.
+        That is E[Ω] = E[ΛΛᵀ + Σ] or, with model error, the mean of the population covariance. In a
+        robust fit it is the covariance of rows of weight 1, the scale matrix of their t
+        distribution. Of ordinal columns it is the covariance ΛΛᵀ + Σ of their latent responses at
+        the mode, with noise variances of one.
 
         Parameters
         ----------
@@ -392,7 +459,11 @@ class PredictionMixin(TransformerMixin):  # type: ignore[misc]
 
     def _marginal(self) -> MarginalGaussian:
         return MarginalGaussian(
-            self.mean_, self.components_, self.noise_variance_, self.rotation_matrix_
+            self.mean_,
+            self.components_,
+            self.noise_variance_,
+            self.rotation_matrix_,
+            self.posterior_.tails,
         )
 
     def _population(self) -> MarginalGaussian:
@@ -408,7 +479,45 @@ class PredictionMixin(TransformerMixin):  # type: ignore[misc]
         means = self.posterior_.draw_means(draws, rng)
         return next(ObservedRows(self._marginal(), rows).draw(draws, means, rng))
 
+    def _latent(self) -> LatentRows | None:
+        """New rows on the scale of latent responses; None for Gaussian columns."""
+        posterior = self._latent_posterior()
+        if posterior is None:
+            return None
+        return LatentRows(posterior, self.components_, self.rotation_matrix_)
+
+    def _latent_posterior(self) -> LatentPosterior | None:
+        found = self.posterior_
+        return cast(LatentPosterior, found) if found.has_latent_responses else None
+
+    def _impute_latent(
+        self,
+        latent: LatentRows,
+        X: Any,
+        table: CheckedRows,
+        return_proba: bool,
+        n_draws: int | None,
+        random_state: RandomState,
+    ) -> Any:
+        rows, given = latent.check(table), _as_passed(table, np.asarray(table.rows, dtype=float))
+        categories, lacking = latent.posterior.categories, np.isnan(given)
+        if n_draws is None:
+            found = latent.impute(rows)
+            complete = np.where(lacking, _as_passed(table, found.rows), given)
+            filled = with_categories(frame_like(complete, X), categories)
+            return (filled, found.probabilities) if return_proba else filled
+        if return_proba:
+            raise must_be("return_proba", "False with n_draws, whose tables show the spread", True)
+        drawn = latent.drawn(rows, whole("n_draws", n_draws, 1), generator(random_state))
+        drawn = np.where(lacking, _as_passed(table, drawn), given)
+        if isinstance(frame_like(given, X), np.ndarray):
+            return drawn
+        return [with_categories(frame_like(one, X), categories) for one in drawn]
+
     def _log_densities(self, table: CheckedRows) -> Array:
+        if (latent := self._latent()) is not None:
+            with one_blas_thread(self.components_.size):
+                return latent.log_probability(latent.check(table))
         distribution = self._population()
         with one_blas_thread(distribution.components.size):
             if table.has_missing:
@@ -416,20 +525,56 @@ class PredictionMixin(TransformerMixin):  # type: ignore[misc]
             return log_densities(distribution, table.rows)
 
     def _scores(self, table: CheckedRows) -> Array:
+        if (latent := self._latent()) is not None:
+            with one_blas_thread(self.components_.size):
+                return latent.scores(latent.check(table)).mean
         distribution = self._population()
         with one_blas_thread(distribution.components.size):
             if table.has_missing:
                 return ObservedRows(distribution, table.rows).scores()
             return scores_of(distribution, table.rows)
 
-    def _new_rows(self, X: Any) -> CheckedRows:
+    def _new_rows(self, X: Any, offset: Any = None) -> CheckedRows:
         check_is_fitted(self)
-        own = type(self).__name__
-        check_same_names(own, self._names(), column_names(X))
+        own, rule = type(self).__name__, self._offset_rule()
+        names = column_names(X)
+        check_same_names(own, self._names(), _without(names, rule))
+        latent = self._latent_posterior()
+        if latent is not None:
+            X = with_numbers(X, latent.categories).data
         table = check_rows(X, allow_missing=True)
+        if latent is not None and issparse(table.rows):
+            raise DataError("X must be dense for columns that are not Gaussian. Pass X.toarray().")
+        table = self._with_offset(table, offset)
         check_same_width(own, self.n_features_in_, table.rows.shape[1])
         return table
+
+    def _with_offset(self, table: CheckedRows, offset: Any) -> CheckedRows:
+        """New rows with the offsets of the log rates of counts."""
+        counts = np.array([one.kind in COUNT_KINDS for one in self.posterior_.likelihoods])
+        if counts.any():
+            return offsets_of_new_rows(table, self._offset_rule(), offset, counts)
+        if offset is not None:
+            raise must_be("offset", "None: no column is one of counts", "numbers")
+        return table
+
+    def _offset_rule(self) -> str | None:
+        """The offset of the fit."""
+        provenance = self.posterior_.provenance
+        return None if provenance is None else provenance.settings.offset
 
     def _names(self) -> list[str] | None:
         names = getattr(self, "feature_names_in_", None)
         return None if names is None else list(names)
+
+
+def _without(names: list[str] | None, rule: str | None) -> list[str] | None:
+    """Names of columns but that of the offsets."""
+    return None if names is None else [name for name in names if name != rule]
+
+
+def _as_passed(table: CheckedRows, rows: Array) -> Array:
+    """Rows (…, n, p) with the column of offsets where they were passed with one."""
+    if table.offset_column is None or table.offset is None:
+        return rows
+    return np.insert(rows, table.offset_column, table.offset, axis=-1)

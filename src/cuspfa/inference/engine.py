@@ -8,27 +8,32 @@ from dataclasses import replace
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
-from sklearn.base import clone
 
-from cuspfa._typing import EngineName, MeanTreatment
+from cuspfa._typing import Array, EngineName, MeanTreatment
 from cuspfa._utils.fit_warning import LongFit
 from cuspfa._utils.spelling import EngineSettings
 from cuspfa._utils.threads import one_blas_thread
+from cuspfa.data.cells import CellTable, PreparedCells
 from cuspfa.data.complete import Prepared
 from cuspfa.data.protocols import DataSource
+from cuspfa.inference.cellwise.engine import infer_cells
+from cuspfa.inference.cellwise.result import (
+    cell_warnings,
+    latent_posterior,
+    sampled_latent_posterior,
+)
+from cuspfa.inference.cellwise.sampler import sample_cells
 from cuspfa.inference.gibbs.result import sampled_posterior
-from cuspfa.inference.gibbs.settings import Gibbs, GibbsStart
+from cuspfa.inference.gibbs.settings import START_TIME_SHARE, Gibbs, GibbsStart
 from cuspfa.inference.variational.error_curve import model_error_curve
 from cuspfa.inference.variational.result import variational_posterior, variational_warnings
 from cuspfa.inference.variational.settings import Variational
+from cuspfa.model.likelihoods.kinds import LikelihoodTable
 from cuspfa.model.prior import CuspPrior
+from cuspfa.posterior.files import AnyPosterior
 from cuspfa.posterior.provenance import Provenance, with_warnings
-from cuspfa.posterior.sampled import SampledPosterior
-from cuspfa.posterior.variational import VariationalPosterior
 from cuspfa.rotation.gpa import Rotation
 
-START_TIME_SHARE = 0.5
-"""The share of a sampler's `max_time` that the variational fit for its start may take."""
 ENGINES: dict[EngineName, type[Variational | Gibbs]] = {
     one.name: one for one in (Variational, Gibbs)
 }
@@ -70,7 +75,7 @@ class Engine(Protocol):
 class Outcome(NamedTuple):
     """A posterior, and whether the user interrupted the fit."""
 
-    posterior: VariationalPosterior | SampledPosterior
+    posterior: AnyPosterior
     interrupted: bool
 
 
@@ -91,6 +96,77 @@ class FitTask(NamedTuple):
     rotation: Rotation | None
     provenance: Provenance
     model_error: float | Literal["auto"] = 0.0
+
+
+class LatentTask(NamedTuple):
+    """What is fitted, and how, for columns that are not all Gaussian."""
+
+    prepared: PreparedCells
+    columns: LikelihoodTable
+    prior: CuspPrior
+    n_factors: int | None
+    rotation: Rotation | None
+    provenance: Provenance
+    rng: np.random.Generator
+    n_jobs: int | None
+    model_error: float = 0.0
+    offset: Array | None = None
+    """(n,) of the log rates of counts."""
+
+
+def infer_latent(method: Engine, task: LatentTask) -> Outcome:
+    """Fit to single cells; the posterior is on the scale of latent responses."""
+    table = CellTable.of(task.prepared.rows, task.columns, task.offset)
+    n, p = table.rows.shape
+    with one_blas_thread(p * min(n, p)):
+        if isinstance(method, Gibbs):
+            return _sample_latent(method, task, table)
+        assert isinstance(method, Variational)
+        return _fit_latent(method, task, table)
+
+
+def _fit_latent(method: Variational, task: LatentTask, table: CellTable) -> Outcome:
+    n_factors, seconds = task.n_factors, method.max_time
+    fit = infer_cells(
+        table,
+        task.prior,
+        n_factors=n_factors,
+        max_factors=method.max_factors,
+        bridge=method.criterion != "collapsed",
+        model_error=task.model_error,
+        seconds=seconds,
+        allowed=task.prepared.allowed,
+    )
+    warned = cell_warnings(fit, n_factors, len(table.rows), seconds)
+    provenance = with_warnings(task.provenance, warned)
+    found = latent_posterior(
+        fit, task.prepared, table, task.prior, task.rotation, provenance, task.model_error
+    )
+    return Outcome(found, interrupted=False)
+
+
+def _sample_latent(method: Gibbs, task: LatentTask, table: CellTable) -> Outcome:
+    method.check_slab(task.prior)
+    cells = sample_cells(
+        table,
+        task.prior,
+        method,
+        n_factors=task.n_factors,
+        rng=task.rng,
+        n_jobs=task.n_jobs,
+        allowed=task.prepared.allowed,
+    )
+    found = sampled_latent_posterior(
+        cells,
+        task.prepared,
+        table,
+        task.prior,
+        method,
+        task.n_factors,
+        task.rotation,
+        task.provenance,
+    )
+    return Outcome(found, cells.drawn.interrupted)
 
 
 def infer(method: Engine, task: FitTask) -> Outcome:
@@ -124,10 +200,7 @@ def _run_gibbs(method: Gibbs, task: FitTask) -> Outcome:
         began = time.monotonic()
         seconds = None if method.max_time is None else START_TIME_SHARE * method.max_time
         start = _start(task, seconds)
-        if method.max_time is not None:
-            left = method.max_time - (time.monotonic() - began)
-            # Even without time left the chains are started, and their start is the only draw.
-            sampler = clone(method).set_params(max_time=max(left, 1e-9))
+        sampler = method.with_time_left(began)
     drawn = sampler.infer(
         task.prepared.source,
         task.prior,

@@ -26,7 +26,7 @@ from cuspfa.inference.updates import LoadingsDistribution
 from cuspfa.model.likelihoods.gaussian import Noise, draw_noise
 from cuspfa.model.prior import CuspPrior
 from cuspfa.model.slabs import Slab
-from cuspfa.model.slabs.base import Hyperparameters
+from cuspfa.model.slabs.base import SlabHyperparameters
 
 HYPER_STEPS = 10
 """Metropolis steps for a slab's hyperparameters in each sweep; ten times as many at the start."""
@@ -38,6 +38,10 @@ class Statistics(Protocol):
     @property
     def rows(self) -> Array:
         """(r, p) R."""
+
+    @property
+    def gram(self) -> Array | None:
+        """(p, p) YᵀY where that is kept, otherwise None."""
 
     @property
     def n(self) -> float:
@@ -56,7 +60,7 @@ class Scales(NamedTuple):
 
     variances: Array
     """(B, K)"""
-    hyperparameters: Hyperparameters | None = None
+    hyperparameters: SlabHyperparameters | None = None
     """Of the distribution of the variances, (B,) each; None where the variances are given."""
     free: BoolArray | None = None
     """(B, K) which of the columns have that distribution; None: all. The variances of the others

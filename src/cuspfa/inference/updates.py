@@ -117,7 +117,7 @@ class KnownScores(Protocol):
         """The moments of Rη."""
 
     def with_total(self, diagonal: Array) -> KnownScores:
-        """The same moments where `total` is known to be this diagonal matrix (K,)."""
+        """Moments of scores whose `total` is known to be this diagonal matrix (K,)."""
 
 
 class ScoreMoments(NamedTuple):
@@ -162,7 +162,7 @@ class ScoreMoments(NamedTuple):
         )
 
     def with_total(self, diagonal: Array) -> ScoreMoments:
-        """The same moments with exact zeros off the diagonal, which save an eigendecomposition."""
+        """Moments with exact zeros off the diagonal of `total`; no eigendecomposition is needed."""
         return self._replace(second=np.diag(diagonal))
 
 
@@ -183,12 +183,12 @@ class Loadings(NamedTuple):
     @property
     def spread(self) -> Array:
         """(p, K) q_j in rows."""
-        return np.asarray(1.0 / (1.0 + np.outer(self.weights, self.eigenvalues)))
+        return 1.0 / (1.0 + self.weights[:, None] * self.eigenvalues)
 
     @property
     def column_squared_norm(self) -> Array:
         """(K,) E‖λ_·h‖²."""
-        return np.asarray(np.sum(self.mean**2, axis=0) + self.basis**2 @ self.spread.sum(axis=0))
+        return np.asarray((self.mean**2).sum(axis=0) + self.basis**2 @ self.spread.sum(axis=0))
 
     @property
     def row_variance(self) -> Array:
@@ -206,7 +206,7 @@ class Loadings(NamedTuple):
 
     def traces(self, second: Array) -> Array:
         """(p,) tr(V_j M)."""
-        return np.asarray(self.spread @ np.sum(self.basis * (second @ self.basis), axis=0))
+        return np.asarray(self.spread @ (self.basis * (second @ self.basis)).sum(axis=0))
 
     def deviations(self, z: Array) -> Array:
         """Λ − E[Λ], (..., p, K), of standard normal numbers (..., p, directions).
@@ -278,8 +278,8 @@ def update_loadings(
     else:
         d, u = np.linalg.eigh(root[:, None] * scores.second * root)
         d, basis = np.maximum(d, 0.0), root[:, None] * u
-    spread = 1.0 / (1.0 + np.outer(noise_precision, d))
+    spread = 1.0 / (1.0 + noise_precision[:, None] * d)
     mean = (noise_precision[:, None] * spread * (scores.cross @ basis)) @ basis.T
     p = len(noise_precision)
-    log_det = float(np.sum(np.log(spread)) - p * np.sum(np.log(prior_precision)))
+    log_det = float(np.log(spread).sum() - p * np.log(prior_precision).sum())
     return Loadings(mean, basis, noise_precision, d, log_det)

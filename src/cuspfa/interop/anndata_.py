@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
+from scipy.sparse import issparse
 
 from cuspfa._typing import BoolArray
 from cuspfa._utils.arguments import must_be
+from cuspfa._utils.sklearn_compat import check_parameters
+from cuspfa.data.count_input import load_counts
 from cuspfa.data.validate import check_rows
 from cuspfa.errors import DataError, InputError
 from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
+from cuspfa.estimator.poisson_factorization import CuspPoissonFactorization
+from cuspfa.posterior.factorization_results import CountSearchEntry
 from cuspfa.rotation.axes import shares
 
 if TYPE_CHECKING:
@@ -21,38 +26,73 @@ SEARCH_COLUMNS = ("n_factors", "lower_bound", "evidence", "evidence_error", "tie
 """What is written of each number of factors that was tried."""
 
 
+@overload
 def fit_anndata(
     adata: AnnData,
     *,
     layer: str | None = None,
     mask_var: str | Any | None = None,
     model: CuspFactorAnalysis | None = None,
-) -> CuspFactorAnalysis:
+    exposure: None = None,
+    offset: str | Any | None = None,
+) -> CuspFactorAnalysis: ...
+
+
+@overload
+def fit_anndata(
+    adata: AnnData,
+    *,
+    layer: str | None = None,
+    mask_var: str | Any | None = None,
+    model: CuspPoissonFactorization,
+    exposure: str | Any | None = None,
+    offset: str | Any | None = None,
+) -> CuspPoissonFactorization: ...
+
+
+def fit_anndata(
+    adata: AnnData,
+    *,
+    layer: str | None = None,
+    mask_var: str | Any | None = None,
+    model: CuspFactorAnalysis | CuspPoissonFactorization | None = None,
+    exposure: str | Any | None = None,
+    offset: str | Any | None = None,
+) -> CuspFactorAnalysis | CuspPoissonFactorization:
     """Fit to an AnnData object in memory and write the result into it.
 
     Needs the package anndata: `pip install 'cuspfa[anndata]'`.
 
     Written are `obsm["X_cusp"]` (cells × factors: scores), `varm["cusp_loadings"]` (genes ×
-    factors: loadings on the correlation scale) and `uns["cusp"]` (a dictionary of plain values
-    that `write_h5ad` accepts). Nothing is written unless the fit succeeds.
+    factors: loadings, of a factor analysis on the correlation scale) and `uns["cusp"]` (a
+    dictionary of plain values that `write_h5ad` accepts). Nothing is written unless the fit
+    succeeds.
 
     Parameters
     ----------
     adata : anndata.AnnData
-        In memory, not backed by a file. Values should be on a scale where a Gaussian model makes
-        sense, for example log-normalised counts. Sparse matrices stay sparse.
+        In memory, not backed by a file. For a `CuspFactorAnalysis` values should be on a scale
+        where a Gaussian model makes sense, for example log-normalised counts; for a
+        `CuspPoissonFactorization` raw counts. Sparse matrices stay sparse.
     layer : str or None, default=None
         The layer to use; None means `adata.X`.
     mask_var : str, mask or None, default=None
         Genes to use: a boolean column of `adata.var` (such as "highly_variable"), or a mask, one
         value a gene. A pandas Series is brought into the order of `adata.var_names` by its index.
         The others have loadings of zero, as in scanpy. None means all genes.
-    model : CuspFactorAnalysis or None, default=None
+    model : CuspFactorAnalysis, CuspPoissonFactorization or None, default=None
         The estimator to fit, with its settings; None means `CuspFactorAnalysis()`.
+    exposure : str, array or None, default=None
+        Exposures of the cells for a `CuspPoissonFactorization`: a column of `adata.obs`, or an
+        array. None is 1 for all, so that scores say how much of each factor a cell has.
+    offset : str, array or None, default=None
+        Offsets of the log rates of counts, for a `CuspFactorAnalysis` with a likelihood of counts:
+        a column of `adata.obs`, or an array. `CuspFactorAnalysis(offset="library_size")` takes
+        them from the counts of a cell.
 
     Returns
     -------
-    CuspFactorAnalysis
+    CuspFactorAnalysis or CuspPoissonFactorization
         The fitted model (`model` itself, if given).
 
     Examples
@@ -64,6 +104,14 @@ def fit_anndata(
     2
     >>> adata.obsm["X_cusp"].shape, adata.varm["cusp_loadings"].shape
     ((100, 2), (12, 2))
+
+    Counts, in a layer:
+
+    >>> import numpy as np
+    >>> adata.layers["counts"] = np.random.default_rng(0).poisson(2.0, (100, 12))
+    >>> model = cuspfa.CuspPoissonFactorization(n_factors=1, random_state=0)
+    >>> cuspfa.fit_anndata(adata, layer="counts", model=model).components_.shape
+    (1, 12)
     """
     _check_adata(adata)
     if layer is not None and not (isinstance(layer, str) and layer in adata.layers):
@@ -73,8 +121,8 @@ def fit_anndata(
             f"layer must be None or one of adata.layers ({known}). Got {layer!r} instead."
         )
     model = CuspFactorAnalysis() if model is None else model
-    if not isinstance(model, CuspFactorAnalysis):
-        raise must_be("model", "a CuspFactorAnalysis or None", model)
+    if not isinstance(model, (CuspFactorAnalysis, CuspPoissonFactorization)):
+        raise must_be("model", "a CuspFactorAnalysis, a CuspPoissonFactorization or None", model)
     values = adata.X if layer is None else adata.layers[layer]
     if values is None:
         raise InputError("adata.X is empty. Say which layer to use.")
@@ -87,10 +135,30 @@ def fit_anndata(
         )
     genes = [str(name) for name in names]
     rows = values if used.all() else values[:, used]
-    model._fit(rows, genes)
+    params = {
+        "layer": "X" if layer is None else layer,
+        "mask_var": mask_var if isinstance(mask_var, str) else "",
+    }
+    if isinstance(model, CuspPoissonFactorization):
+        return _write_counts(adata, model, rows, genes, used, exposure, params)
+    if exposure is not None:
+        raise must_be("exposure", "None for a CuspFactorAnalysis: see offset", "one")
+    column = offset if isinstance(offset, str) else ""
+    if isinstance(offset, str):
+        if offset not in adata.obs:
+            known = ", ".join(map(repr, adata.obs.columns)) or "none"
+            raise InputError(
+                f"offset must be a column of adata.obs ({known}). Got {offset!r} instead."
+            )
+        offset = adata.obs[offset].to_numpy()
+    if model.likelihood != "gaussian" and issparse(rows):
+        rows = rows.toarray()
+    model._fit(rows, genes, offset=offset)
     loadings = np.zeros((adata.n_vars, model.n_factors_))
     loadings[used] = model.loadings_
-    adata.obsm["X_cusp"] = model._scores(check_rows(rows, allow_missing=True))
+    adata.obsm["X_cusp"] = model._scores(
+        model._with_offset(check_rows(rows, allow_missing=True), offset)
+    )
     adata.varm["cusp_loadings"] = loadings
     adata.uns["cusp"] = {
         "n_factors": model.n_factors_,
@@ -104,11 +172,54 @@ def fit_anndata(
             name: np.array([getattr(entry, name) for entry in model.search_])
             for name in SEARCH_COLUMNS
         },
-        "params": {
-            "layer": "X" if layer is None else layer,
-            "mask_var": mask_var if isinstance(mask_var, str) else "",
-            "standardize": bool(model.standardize),
+        "params": {**params, "offset": column, "standardize": bool(model.standardize)},
+    }
+    return model
+
+
+def _write_counts(
+    adata: AnnData,
+    model: CuspPoissonFactorization,
+    rows: Any,
+    genes: list[str],
+    used: BoolArray,
+    exposure: str | Any | None,
+    params: dict[str, str],
+) -> CuspPoissonFactorization:
+    """Fit to counts, and write the result."""
+    column = ""
+    if isinstance(exposure, str):
+        if exposure not in adata.obs:
+            known = ", ".join(map(repr, adata.obs.columns)) or "none"
+            raise InputError(
+                f"exposure must be a column of adata.obs ({known}). Got {exposure!r} instead."
+            )
+        column, exposure = exposure, adata.obs[exposure].to_numpy()
+    check_parameters(model)
+    found = load_counts(rows, exposure, fractions=model.fractions)
+    model._fit(found._replace(names=genes), exposure, column=column)
+    posterior = model.posterior_
+    loadings = np.zeros((adata.n_vars, model.n_factors_))
+    loadings[used] = posterior.components.T
+    dispersion = np.full(adata.n_vars, np.nan)
+    dispersion[used] = posterior.totals.dispersion
+    adata.obsm["X_cusp"] = model._scores(found.counts).mean
+    adata.varm["cusp_loadings"] = loadings
+    adata.var["cusp_dispersion"] = dispersion
+    adata.uns["cusp"] = {
+        "model": "poisson_factorization",
+        "n_factors": model.n_factors_,
+        "lower_bound": float(model.lower_bound_),
+        "converged": bool(model.converged_),
+        "status": model.status_,
+        "share_of_counts": posterior.shares,
+        "dispersion": posterior.totals.dispersion_of_all,
+        "search": {
+            name: np.array([getattr(entry, name) for entry in model.search_])
+            for name in CountSearchEntry._fields
+            if name != "status"
         },
+        "params": {**params, "exposure": column},
     }
     return model
 

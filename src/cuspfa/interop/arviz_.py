@@ -25,6 +25,8 @@ DIMS = {
     "noise_variance": ["feature"],
     "explained_variance_ratio": ["factor"],
     "present": ["factor"],
+    "thresholds": ["threshold"],
+    "dispersion": ["dispersed_feature"],
     "observed": ["observation", "feature"],
 }
 
@@ -39,8 +41,19 @@ def for_arviz(
         raise must_be("chains", f"a divisor of the {len(aligned)} draws", number)
     p, k = len(aligned.names), aligned.present.shape[1]
     chosen = np.arange(p) if columns is None else check_columns(columns, p, posterior.names)
-    groups = {"posterior": _by_chain(_values(aligned, chosen), number)}
-    coords: dict[str, Any] = {
+    values = _values(aligned, chosen)
+    coords: dict[str, Any] = {}
+    kept, names = posterior.thresholds_of(chosen)
+    if names and aligned.draws.thresholds is not None:
+        values["thresholds"] = posterior.standardized_thresholds(aligned.draws)[:, kept]
+        coords["threshold"] = names
+    own = [j for j in posterior.dispersed if j in chosen]
+    if own and aligned.draws.dispersion is not None:
+        kept = np.searchsorted(posterior.dispersed, own)
+        values["dispersion"] = aligned.draws.dispersion[:, kept]
+        coords["dispersed_feature"] = [aligned.names[j] for j in own]
+    groups = {"posterior": _by_chain(values, number)}
+    coords |= {
         "feature": [aligned.names[j] for j in chosen],
         "factor": list(aligned.factor_names) or [f"factor{h}" for h in range(1, k + 1)],
     }

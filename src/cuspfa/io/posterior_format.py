@@ -25,11 +25,11 @@ from cuspfa.io.archive import CONTENT
 from cuspfa.io.atomic import as_path, check_writable, not_a_file
 
 AnyPath = str | os.PathLike[str]
-FIT_FORMAT, FIT_VERSION = "cuspfa-fit", 3
+FIT_FORMAT, FIT_VERSION = "cuspfa-fit", 6
 SAVED_FIT = "a fit saved by cuspfa"
 JsonObject = dict[str, Any]
 NamedArrays = dict[str, Array]
-P = TypeVar("P", covariant=True)
+SavedT = TypeVar("SavedT", covariant=True)
 
 
 class Layout(Protocol):
@@ -46,14 +46,14 @@ class Layout(Protocol):
         """The arrays, in their order."""
 
 
-class PosteriorKind(Protocol, Generic[P]):
+class SavedKind(Protocol, Generic[SavedT]):
     """A class of posteriors that can be read from a file."""
 
     @property
     def layout(self) -> Layout:
         """Entries and arrays of its files."""
 
-    def from_entries(self, content: JsonObject, arrays: NamedArrays, /) -> P:
+    def from_entries(self, content: JsonObject, arrays: NamedArrays, /) -> SavedT:
         """The posterior of checked entries and arrays."""
 
 
@@ -67,7 +67,7 @@ def check_target(path: AnyPath) -> Path:
 
 
 def write_posterior(
-    kind: PosteriorKind[P],
+    kind: SavedKind[SavedT],
     content: JsonObject,
     arrays: NamedArrays,
     target: Path,
@@ -91,21 +91,21 @@ def write_posterior(
     archive.write_archive(target, text, ordered, "Leave out scores or statistics.")
 
 
-def read_posterior(path: AnyPath, kinds: Mapping[str, PosteriorKind[P]]) -> P:
+def read_posterior(path: AnyPath, kinds: Mapping[str, SavedKind[SavedT]]) -> SavedT:
     """The posterior in a file, made by the class that `kinds` names; see `cuspfa.load`."""
     with archive.readable(path) as place:
         content, arrays = _read_entries(place, kinds)
         return _rebuild(kinds[content["kind"]], content, arrays)
 
 
-def read_scores(path: AnyPath, kinds: Mapping[str, PosteriorKind[Any]]) -> Array | None:
+def read_scores(path: AnyPath, kinds: Mapping[str, SavedKind[Any]]) -> Array | None:
     """The factor scores in a file; see `cuspfa.posterior.load_scores`."""
     with archive.readable(path) as place:
         return _read_entries(place, kinds)[1].get("scores")
 
 
 def _read_entries(
-    place: Path, kinds: Mapping[str, PosteriorKind[Any]]
+    place: Path, kinds: Mapping[str, SavedKind[Any]]
 ) -> tuple[JsonObject, NamedArrays]:
     """The entries of a file, checked, and its arrays, of the right shapes."""
     return archive.read_archive(
@@ -116,7 +116,7 @@ def _read_entries(
     )
 
 
-def check_entries(text: bytes, kinds: Mapping[str, PosteriorKind[Any]]) -> JsonObject:
+def check_entries(text: bytes, kinds: Mapping[str, SavedKind[Any]]) -> JsonObject:
     """The entries of `fit.json`, each checked."""
     content = _upgraded(schema.parse_content(text, SAVED_FIT, FIT_FORMAT, FIT_VERSION))
     layout = kinds[schema.word(*kinds)("kind", content.get("kind"))].layout
@@ -137,9 +137,24 @@ def _upgraded(content: JsonObject) -> JsonObject:
     """Entries of an older version of the format as the present one has them.
 
     Version 2 added the model error, and what was said of a table when it was read; version 3 the
-    names and signs of factors, the wording of variables and the kinds of columns. What is not as
-    an older version has it is left for the checks.
+    names and signs of factors, the wording of variables and the kinds of columns; version 4 the
+    likelihood and the weights of rows; version 5 Poisson factorizations; version 6 log rates of
+    counts, and the layer of h5ad, which version 5 has in words. What is not as an older version
+    has it is left for the checks.
     """
+    if content["version"] > 5:
+        return content
+    content = _with_layer(content)
+    if content.get("kind") == "poisson_factorization":  # they have exposures
+        return content
+    content = _with_setting(content, "offset", None)
+    if content.get("kind") in ("latent", "latent_gibbs"):
+        content["mean_offset"] = 0.0
+    if content["version"] > 3:
+        return content
+    content = _with_setting(content, "likelihood", "gaussian")
+    content = _with_setting(content, "robust", value=False)
+    content |= {"degrees_of_freedom": "Infinity", "n_row_weights": None}
     if content["version"] > 2:
         return content
     plain: JsonObject = {"factor_names": [], "reversed_factors": [], "wording": []}
@@ -150,14 +165,33 @@ def _upgraded(content: JsonObject) -> JsonObject:
     if content["version"] > 1:
         return content
     content["model_error"] = 0.0
-    if isinstance(provenance, dict) and isinstance(provenance.get("settings"), dict):
-        settings = {**provenance["settings"], "model_error": 0.0}
+    if isinstance(provenance, dict):
         data = _with_reading(provenance.get("data"))
-        content["provenance"] = {**provenance, "settings": settings, "data": data}
+        content["provenance"] = {**provenance, "data": data}
+        content = _with_setting(content, "model_error", value=0.0)
     if isinstance(content.get("parts"), list):
         content["parts"] = [_with_model_errors(part) for part in content["parts"]]
     upgraded: JsonObject = _with_model_errors(content)
     return upgraded
+
+
+def _with_setting(content: JsonObject, name: str, value: Any) -> JsonObject:
+    """Entries with one more parameter of the model."""
+    provenance = content.get("provenance")
+    if not isinstance(provenance, dict) or not isinstance(provenance.get("settings"), dict):
+        return {**content}
+    settings = {**provenance["settings"], name: value}
+    return {**content, "provenance": {**provenance, "settings": settings}}
+
+
+def _with_layer(content: JsonObject) -> JsonObject:
+    """Entries with the layer of h5ad that was read."""
+    provenance = content.get("provenance")
+    if not isinstance(provenance, dict) or not isinstance(provenance.get("data"), dict):
+        return {**content}
+    data = provenance["data"]
+    data = {**data, "layer": str(data.get("kind")).partition(", layer ")[2] or None}
+    return {**content, "provenance": {**provenance, "data": data}}
 
 
 def _with_reading(data: Any) -> Any:
@@ -175,7 +209,7 @@ def _with_model_errors(content: Any) -> Any:
     return {**content, "fit_info": {**known, "model_errors": []}}
 
 
-def _rebuild(kind: PosteriorKind[P], content: JsonObject, arrays: NamedArrays) -> P:
+def _rebuild(kind: SavedKind[SavedT], content: JsonObject, arrays: NamedArrays) -> SavedT:
     for name, shape in kind.layout.shapes(content).items():
         if arrays[name].shape != shape:
             raise FileError(f"has {name}.npy of shape {arrays[name].shape} instead of {shape}")

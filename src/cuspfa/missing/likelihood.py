@@ -13,6 +13,7 @@ import numpy as np
 
 from cuspfa._typing import Array, Indices
 from cuspfa._utils.linalg import upper_half
+from cuspfa.inference._kernels import kernel
 from cuspfa.missing.patterns import IncompleteRows, packed_inverses, times
 
 FEW_MISSING_COLUMNS, FEW_MISSING_VALUES = 500, 10
@@ -45,6 +46,11 @@ class FewMissing:
         self.gram = data.rows.T @ data.rows
         self.there = np.repeat(data.patterns, np.diff(data.starts), axis=0)
         self.groups = _pattern_groups(data)
+        self.sizes, self.starts = data.sizes.astype(float), data.starts.astype(np.intp)
+        at, columns = np.nonzero(~data.patterns)
+        self.missing = np.ascontiguousarray(columns)
+        self.first = np.searchsorted(at, np.arange(len(data.patterns) + 1))
+        """First place of each pattern in `missing`, its columns without values."""
         self.wide = data.rows.shape[1] + max((len(one.missing) for one in self.groups), default=0)
         """Number of columns with the padding."""
 
@@ -98,21 +104,36 @@ class FewMissing:
         return np.asarray(whole.T @ whole + found.spread)
 
     def _fill(self, loadings: Array, noise_variance: Array, rows: Array) -> _Filled:
-        (p, k), wide = loadings.shape, self.wide
+        """The missing values of `rows` under a model; compiled, or by `_by_groups`."""
         scaled = loadings / noise_variance[:, None]
-        inner = np.eye(k) + loadings.T @ scaled
+        inner = np.eye(loadings.shape[1]) + loadings.T @ scaled
         side = np.linalg.solve(inner, scaled.T)
-        precision = np.eye(wide)
-        precision[:p, :p] = np.diag(1.0 / noise_variance) - scaled @ side
+        precision = np.diag(1.0 / noise_variance) - scaled @ side
         log_det = float(np.sum(np.log(noise_variance)) + np.linalg.slogdet(inner)[1])
-        pulls = np.zeros((len(rows), wide))
-        pulls[:, :p] = (rows @ scaled) @ side  # −P y at missing values, where y is 0
-        filled, spread = np.zeros((len(rows), wide)), np.zeros(wide * wide)
-        explained, log_dets = 0.0, self.n * log_det
+        projected, found = rows @ scaled, None  # −P y at missing values, where y is 0, by `side`
+        if (core := kernel("missing")) is not None:
+            filled, spread = np.zeros(rows.shape), np.zeros(precision.shape)
+            failed, explained, log_dets = core.fill(
+                *(precision, projected, np.ascontiguousarray(side.T), self.sizes, self.starts),
+                *(self.first, self.missing, filled, spread),
+            )
+            if not failed:
+                found = _Filled(precision, log_dets, explained, filled, spread)
+        if found is None:
+            found = self._by_groups(precision, projected @ side)
+        return found._replace(log_dets=self.n * log_det + found.log_dets)
+
+    def _by_groups(self, own: Array, own_pulls: Array) -> _Filled:
+        """The missing values where −P y is `own_pulls`; log-determinants are those of P_mm."""
+        (r, p), wide = own_pulls.shape, self.wide
+        precision, pulls = np.eye(wide), np.zeros((r, wide))
+        precision[:p, :p], pulls[:, :p] = own, own_pulls
+        filled, spread = np.zeros((r, wide)), np.zeros(wide * wide)
+        explained, log_dets = 0.0, 0.0
         for missing, sizes, chosen, of_row in self.groups:
             first, second = (missing[half] for half in upper_half(len(missing)))
-            covariance, own = packed_inverses(precision[first, second], len(missing))
-            log_dets += float(sizes @ own)
+            covariance, log_det = packed_inverses(precision[first, second], len(missing))
+            log_dets += float(sizes @ log_det)
             columns = missing[:, of_row]
             pull = pulls[chosen, columns]
             filled[chosen, columns] = values = times(covariance[:, of_row], pull)
@@ -120,13 +141,8 @@ class FewMissing:
             places = (wide * first + second).ravel()
             spread += np.bincount(places, (sizes * covariance).ravel(), minlength=wide**2)
         half = spread.reshape(wide, wide)[:p, :p]
-        return _Filled(
-            precision[:p, :p],
-            log_dets,
-            explained,
-            filled[:, :p],
-            half + half.T - np.diag(np.diag(half)),
-        )
+        whole = half + half.T - np.diag(np.diag(half))
+        return _Filled(own, log_dets, explained, filled[:, :p], whole)
 
     def _information(self, found: _Filled) -> Array:
         """Σ_i of the precisions of observed parts, (p, p): the information on the means."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from cuspfa._typing import Array, BoolArray, Indices
 from cuspfa._utils.linalg import packed, pair_places, symmetric_root, unpacked
+from cuspfa.inference._kernels import kernel
 
 PATTERN_BLOCK_SIZE = 1 << 19
 """Numbers of a block of rows, or of its K×K matrices: 4 MB."""
@@ -84,9 +85,9 @@ class IncompleteRows:
         self.n = len(rows)
         self.order = np.argsort(of_row, kind="stable")
         """Positions of the sorted rows among the given ones."""
-        self.rows = rows[self.order]
+        self.rows = np.ascontiguousarray(rows[self.order])
         self.ones = np.ones((len(rows), 1))
-        self.patterns: BoolArray = observed[first]
+        self.patterns: BoolArray = np.ascontiguousarray(observed[first])
         self.sizes = np.bincount(of_row, minlength=len(first))
         self.starts = np.concatenate([[0], np.cumsum(self.sizes)])
         """First row of each pattern, and the number of rows."""
@@ -187,6 +188,9 @@ def packed_inverses(a: Array, k: int) -> tuple[Array, Array]:
         a[...] = packed(np.asarray(np.linalg.inv(matrices), dtype=float)).T
         return a, np.asarray(np.linalg.slogdet(matrices)[1], dtype=float)
     places, log_det = pair_places(k), np.zeros(a.shape[1])
+    if (core := kernel("missing")) is not None and a.flags.c_contiguous:
+        core.invert_packed(a, k, log_det)
+        return a, log_det
     for h in range(k):
         column = a[places[h]]
         pivot = column[h].copy()

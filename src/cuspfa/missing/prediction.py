@@ -39,6 +39,11 @@ class _Part(NamedTuple):
     log_det: Array
     """(u,)"""
 
+    @property
+    def n_values(self) -> Array:
+        """(r,) numbers of observed values."""
+        return self.block.of_rows(self.block.observed.sum(axis=1))
+
 
 def _one_by_one(observed: Array, components: Array, scaled: Array) -> tuple[Array, Array]:
     """`score_covariances` from components C (K, p) and Ψ^{-1}Cᵀ, for one pattern after another."""
@@ -91,7 +96,7 @@ class ObservedRows:
         return check_scores(result)
 
     def score_covariances(self) -> Array:
-        """Covariance of η given y, of each row, (n, K, K)."""
+        """Covariance of η given y and the weight of y, of each row, (n, K, K)."""
         rotation = self.distribution.rotation
         k = len(self.distribution.components) if rotation is None else rotation.shape[1]
         result = np.zeros((len(self.given), k, k))
@@ -99,21 +104,35 @@ class ObservedRows:
             own = part.covariance
             if rotation is not None:
                 own = rotation.T @ own @ rotation + self.distribution.score_offset
-            result[part.at] = part.block.of_rows(own)
+            result[part.at] = part.block.of_rows(own) / self._weights(part)[:, None, None]
         return result
+
+    def _squares(self, part: _Part) -> Array:
+        """(r,) squared Mahalanobis distances of the observed values."""
+        distribution, block = self.distribution, part.block
+        with np.errstate(over="ignore", invalid="ignore"):
+            residual = block.rows - part.scores @ distribution.components
+            residual = np.where(block.of_rows(block.observed) > 0, residual, 0.0)
+            squares = residual**2 @ (1.0 / distribution.noise_variance)
+            squares += np.sum(part.scores**2, axis=1)
+        return np.where(np.isnan(squares), np.inf, squares)
+
+    def _weights(self, part: _Part) -> Array:
+        """(r,) expected weights."""
+        tails = self.distribution.tails
+        if tails.are_normal:
+            return np.ones(len(part.at))
+        return tails.weights(self._squares(part), part.n_values)
 
     def log_density(self) -> Array:
         """Log density of the observed values of each row, (n,); 0 for a row without any value."""
         noise, result = self.distribution.noise_variance, np.zeros(len(self.given))
         for part in self._parts():
             observed = part.block.observed
-            constant = observed @ (LOG_2PI + np.log(noise)) - part.log_det
-            with np.errstate(over="ignore", invalid="ignore"):
-                residual = part.block.rows - part.scores @ self.distribution.components
-                residual = np.where(part.block.of_rows(observed) > 0, residual, 0.0)
-                squares = residual**2 @ (1.0 / noise) + np.sum(part.scores**2, axis=1)
-            squares = np.where(np.isnan(squares), np.inf, squares)
-            result[part.at] = -0.5 * (part.block.of_rows(constant) + squares)
+            log_det = part.block.of_rows(observed @ (LOG_2PI + np.log(noise)) - part.log_det)
+            result[part.at] = self.distribution.tails.log_density(
+                log_det, self._squares(part), part.n_values
+            )
         return result
 
     def filled(self) -> Array:
@@ -122,12 +141,13 @@ class ObservedRows:
         return np.where(self.observed, self.given, expected)
 
     def standard_deviations(self) -> Array:
-        """Standard deviations of missing values given the observed ones, (n, p); 0 if observed."""
+        """Standard deviations of missing values given the others and their weight, (n, p)."""
         result = np.zeros_like(self.given)
         c = self.distribution.components
         for part in self._parts():
             own = np.einsum("kj,ukj->uj", c, part.covariance @ c) + self.distribution.noise_variance
-            result[part.at] = np.sqrt(part.block.of_rows(own * (1.0 - part.block.observed)))
+            own = part.block.of_rows(own * (1.0 - part.block.observed))
+            result[part.at] = np.sqrt(own / self._weights(part)[:, None])
         return result
 
     def draw(self, draws: Draws, means: Array, rng: np.random.Generator) -> Iterator[Array]:
@@ -149,13 +169,20 @@ class ObservedRows:
     ) -> Iterator[Array]:
         """`draw` for covariance matrices (p, p) of a row, of any form, instead of loadings.
 
-        With Q the inverse, the missing values are N(m − Q_mm^{-1}Q_mo(y − m)_o, Q_mm^{-1}).
+        With Q the inverse, the missing values are N(m − Q_mm^{-1}Q_mo(y − m)_o, Q_mm^{-1}/u), u
+        being drawn for each row.
         """
+        squares, n_values = np.zeros(len(self.given)), self.observed.sum(axis=1)
+        if not self.distribution.tails.are_normal:
+            for part in self._parts():
+                squares[part.at] = self._squares(part)
         rows_of = [self.data.order[begin:end] for begin, end in pairwise(self.data.starts.tolist())]
         for covariance, mean in zip(covariances, means, strict=True):
             precision, filled = np.linalg.inv(covariance), self.given.copy()
             noise = np.zeros_like(filled)
             noise[~self.observed] = rng.standard_normal(np.count_nonzero(~self.observed))
+            weights = self.distribution.tails.draw_weights(squares, n_values, rng)
+            noise /= np.sqrt(weights)[:, None]
             for pattern, rows in zip(self.data.patterns, rows_of, strict=True):
                 m = np.flatnonzero(~pattern)
                 if not len(m):

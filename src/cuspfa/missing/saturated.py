@@ -171,7 +171,7 @@ def _deviance(data: IncompleteRows, distribution: _Normal) -> float:
 
 
 def _covariances(data: IncompleteRows, covariance: Array) -> Iterator[tuple[PatternBlock, Array]]:
-    """By blocks: (u, p, p) covariances of observed values, and the identity elsewhere."""
+    """Blocks of (u, p, p) covariances of observed values, with the identity elsewhere."""
     p = len(covariance)
     for block in data.blocks(p):
         observed = covariance * (block.observed[:, :, None] * block.observed[:, None, :])

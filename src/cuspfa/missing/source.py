@@ -1,8 +1,7 @@
 """The data source over incomplete rows.
 
 Rows with the same pattern share their score covariance V = (I + Σ_j τ_j E[λ_jλ_jᵀ])^{-1}, with j
-over the observed columns. Sums over observed values are products with the 0/1 matrix of patterns,
-with K×K matrices packed as K(K+1)/2 numbers, one block of rows at a time.
+over the observed columns.
 """
 
 from __future__ import annotations
@@ -14,15 +13,17 @@ from typing import Any
 import numpy as np
 
 from cuspfa._typing import Array
-from cuspfa._utils.fit_warning import NeverCoObserved, SingleValueRows, column
-from cuspfa._utils.linalg import packed, unpacked, upper_half
+from cuspfa._utils.fit_warning import SingleValueRows
+from cuspfa._utils.linalg import packed, unpacked
 from cuspfa.data.complete import SMALL_GRAM, Prepared, Scaling, column_scale
 from cuspfa.data.in_memory import GramMatrix, RowMatrix, row_blocks
 from cuspfa.data.protocols import CompleteSource, one_by_one
+from cuspfa.data.screening.co_observed import never_co_observed
 from cuspfa.inference.kernels import Statistics
 from cuspfa.inference.updates import LoadingsDistribution
 from cuspfa.missing.likelihood import FewMissing
-from cuspfa.missing.patterns import IncompleteRows, PatternBlock, packed_covariances, times
+from cuspfa.missing.patterns import IncompleteRows, times
+from cuspfa.missing.score_sums import ScoresBySignal, score_blocks, sum_scores
 from cuspfa.missing.tempered import TemperedMissingData
 from cuspfa.missing.updates import RowwiseLoadings, RowwiseScoreMoments
 
@@ -55,7 +56,9 @@ def prepare_incomplete(
     scale = column_scale(np.einsum("ij,ij->j", filled, filled) / (counts - 1), scaling)
     filled /= scale
     source = MissingDataSource(IncompleteRows(filled, observed), flat_mean=flat_mean)
-    found = (_find_never_co_observed(source, labels), _find_single_values(source))
+    counts = source.pairwise_counts
+    apart = None if counts is None else never_co_observed(counts, labels)
+    found = (apart, _find_single_values(source))
     warnings = tuple(one for one in found if one is not None)
     return Prepared(source, center, scale, len(rows), warnings=warnings)
 
@@ -108,28 +111,9 @@ class MissingDataSource:
             term += 0.5 * self._part * float(block.sizes @ (np.log(v) + 1.0 - v))
         return np.asarray(self._part * sums / self.n), term
 
-    def _each(
-        self, signal: Array, weights: Array, pull: Array | None = None
-    ) -> Iterator[tuple[PatternBlock, Array, Array, Array, Array]]:
-        """By blocks: Σ_j τ_j y_ij λ_j and the means m_i of the scores, (K, r); V and log|V|.
-
-        V is that of the patterns, packed, (K(K+1)/2, u).
-
-        `signal` (p, K(K+1)/2) is τ_j E[λ_jλ_jᵀ] packed, `weights` (p, K) τ_j E[λ_j], and `pull`
-        (p, K) what the columns' own means add.
-        """
-        k = weights.shape[1]
-        for block in self.data.blocks(k):
-            covariance, log_dets = packed_covariances(block.observed, signal, k)
-            towards = weights.T @ block.rows.T
-            if pull is not None:
-                towards += block.ones[:, 0] * block.to_rows(pull.T @ block.observed.T)
-            scores = times(block.to_rows(covariance), towards)
-            yield block, towards, scores, covariance, log_dets
-
     @property
     def dense(self) -> None:
-        """None: values are missing."""
+        """None: rows with missing values are not a dense array of numbers."""
 
     def expect_scores(
         self, loadings: LoadingsDistribution, noise_precision: Array
@@ -139,30 +123,18 @@ class MissingDataSource:
         anchor = loadings.anchor if isinstance(loadings, RowwiseLoadings) else np.zeros((p, k))
         outer = loadings.mean[:, :, None] * loadings.mean[:, None, :]
         second = noise_precision[:, None, None] * (outer + loadings.covariances())
-        signal, pull = packed(second), (second @ anchor[:, :, None])[:, :, 0]
-        weights = noise_precision[:, None] * loadings.mean
-        left, right = upper_half(k)
-        cross, sums, by_column = np.zeros((p, k)), np.zeros((p, k)), np.zeros_like(signal)
-        total, spread, mean, log_det = np.zeros((k, k)), np.zeros(len(left)), np.zeros(k), 0.0
-        for block, _, scores, covariance, log_dets in self._each(signal, weights, pull):
-            own = self._part * block.sizes * covariance
-            products = block.by_pattern(scores[left] * scores[right])
-            cross += (scores @ block.rows).T
-            level = block.ones[:, 0] * scores
-            sums += (block.by_pattern(level) @ block.observed).T
-            by_column += ((products + own) @ block.observed).T
-            total += scores @ scores.T
-            spread += own.sum(axis=1)
-            mean += level.sum(axis=1)
-            log_det += self._part * float(block.sizes @ log_dets)
-        own_second, spread = unpacked(by_column, k), unpacked(spread, k)
+        pull = (second @ anchor[:, :, None])[:, :, 0]
+        given = ScoresBySignal(packed(second), noise_precision[:, None] * loadings.mean, pull)
+        cross, sums, own_second, total, spread, mean, log_det = sum_scores(
+            self.data, given, self._part
+        )
         if not self._flat:
             return RowwiseScoreMoments(
-                cross, own_second, np.zeros((p, k)), total + spread, spread, log_det, self.n
+                cross, own_second, np.zeros((p, k)), total, spread, log_det, self.n
             )
         n, at = self.data.n, sums / self.observed[:, None]
         own_second -= self.observed[:, None, None] * at[:, :, None] * at[:, None, :]
-        total += spread - np.outer(mean, mean / n)
+        total -= np.outer(mean, mean / n)
         return RowwiseScoreMoments(cross, own_second, at - mean / n, total, spread, log_det, self.n)
 
     def likelihood_work(self, k: int) -> float:
@@ -189,14 +161,14 @@ class MissingDataSource:
         tau = 1.0 / noise_variance
         scaled = tau[:, None] * loadings
         value = -0.5 * float(self.observed @ (np.log(2 * np.pi) + np.log(noise_variance)))
-        signal = packed(scaled[:, :, None] * loadings[:, None, :])
+        given = ScoresBySignal(packed(scaled[:, :, None] * loadings[:, None, :]), scaled)
         root_n = np.sqrt(self.observed)
         # For the trace of Ω^{-1} times the covariance of m, over the observed columns of a row.
         apart = packed((scaled / root_n[:, None])[:, :, None] * loadings[:, None, :])
         own = packed((scaled / self.observed[:, None])[:, :, None] * loadings[:, None, :])
         kept: list[Array] = []
         explained, cross, trace = 0.0, np.zeros((p, k)), 0.0
-        for block, towards, scores, covariance, log_dets in self._each(signal, scaled):
+        for block, towards, scores, covariance, log_dets in score_blocks(self.data, given):
             explained += float(np.sum(towards * scores))
             value += 0.5 * float(block.sizes @ log_dets)
             if not self._flat:
@@ -248,7 +220,7 @@ class MissingDataSource:
         return CompleteSource(GramMatrix(share * gram, share * self.n))
 
     def tempered(self, n: float) -> TemperedMissingData:
-        """The same rows, counted as n."""
+        """The rows, counted as n."""
         return TemperedMissingData(self, n)
 
     def leading(
@@ -294,14 +266,14 @@ class MissingDataSource:
             yield from (block.rows * scale for block in self.data.blocks(0))
             return
         scaled = near / noise_variance[:, None]
-        signal = packed(scaled[:, :, None] * near[:, None, :])
+        given = ScoresBySignal(packed(scaled[:, :, None] * near[:, None, :]), scaled)
         sums, mean = np.zeros_like(near), np.zeros(near.shape[1])
-        for block, _, scores, _, _ in self._each(signal, scaled):
+        for block, _, scores, _, _ in score_blocks(self.data, given):
             level = block.ones[:, 0] * scores
             sums += (block.by_pattern(level) @ block.observed).T
             mean += level.sum(axis=1)
         off = np.sum(near * sums, axis=1) / self.observed  # fitted values, centred as the data are
-        for block, _, scores, _, _ in self._each(signal, scaled):
+        for block, _, scores, _, _ in score_blocks(self.data, given):
             fitted = scores.T @ near.T
             left = (block.rows - fitted + block.ones * off) * block.of_rows(block.observed)
             yield fitted - block.ones * (near @ (mean / self.data.n)) + scale * left
@@ -314,19 +286,6 @@ def _find_single_values(source: MissingDataSource) -> SingleValueRows | None:
     if source.p < 2 or alone < SINGLE_VALUE_SHARE * data.n:
         return None
     return SingleValueRows(alone, data.n)
-
-
-def _find_never_co_observed(
-    source: MissingDataSource, labels: list[Any] | None
-) -> NeverCoObserved | None:
-    """The warning of pairs of columns that are never co-observed, if there are any."""
-    if source.pairwise_counts is None:
-        return None
-    first, second = np.nonzero(np.triu(source.pairwise_counts == 0, 1))
-    if not len(first):
-        return None
-    pair = column(int(first[0]), labels), column(int(second[0]), labels)
-    return NeverCoObserved(len(first), *pair)
 
 
 def _largest(information: Any, likely: Any, slope: Array) -> float:

@@ -30,7 +30,7 @@ class TemperedMissingData:
 
     @property
     def dense(self) -> None:
-        """None: values are missing."""
+        """None: rows with missing values are not a dense array of numbers."""
 
     def expect_scores(
         self, loadings: LoadingsDistribution, noise_precision: Array
@@ -52,7 +52,7 @@ class TemperedMissingData:
         return variance, self._weight * term
 
     def log_likelihood(self, loadings: Array, noise_variance: Array) -> float:
-        """That of the rows, weighted."""
+        """Log-likelihood of the rows times their weight."""
         return self._weight * self._source.log_likelihood(loadings, noise_variance)
 
     def log_likelihoods(self, loadings: Array, noise_variances: Array) -> Array:
@@ -73,7 +73,7 @@ class TemperedMissingData:
         return None if found is None else found.tempered(self._weight * found.n)
 
     def tempered(self, n: float) -> TemperedMissingData:
-        """The same rows, counted as n."""
+        """The rows, counted as n."""
         return TemperedMissingData(self._source, n)
 
     def leading(

@@ -76,7 +76,7 @@ class RowwiseScoreMoments(NamedTuple):
         )
 
     def with_total(self, diagonal: Array) -> RowwiseScoreMoments:
-        """The same moments with exact zeros off the diagonal of `total`."""
+        """Moments with exact zeros off the diagonal of `total`."""
         return self._replace(total=np.diag(diagonal))
 
 

@@ -144,7 +144,4 @@ class CuspPrior:
 
     def log_count_probability(self, n_factors: int) -> float:
         """Log P(H* = K) under the countable process, exactly."""
-        if self.stick_shape == 1.0:
-            return float(n_factors * math.log(self.alpha) - self.alpha - math.lgamma(n_factors + 1))
-        probability = float(self.process().active_count_pmf([n_factors])[0])
-        return math.log(probability) if probability > 0 else -math.inf
+        return self.process().log_active_count(n_factors)

@@ -162,10 +162,13 @@ class CumulativeShrinkage:
             )
         plain = self.n_terms is None and self.stick_shape == 1.0
         largest = int(wanted.max(initial=0))
-        if not plain and max(largest, self.alpha / min(self.stick_shape, 1.0)) > LARGEST_COUNT:
+        if (
+            not plain
+            and max(largest, self.alpha / min(self.stick_shape, 1.0)) > LARGEST_EXACT_COUNT
+        ):
             raise must_be(
                 "counts and alpha",
-                f"at most {LARGEST_COUNT} unless the process is countable with stick_shape 1",
+                f"at most {LARGEST_EXACT_COUNT} unless the process is countable with stick_shape 1",
                 (largest, self.alpha),
             )
         if plain:
@@ -173,8 +176,15 @@ class CumulativeShrinkage:
         pmf = _count_pmf(self.alpha, self.stick_shape, self.n_terms, largest)
         return np.array([pmf[k] for k in wanted])
 
+    def log_active_count(self, count: int) -> float:
+        """Log P(H* = count)."""
+        if self.n_terms is None and self.stick_shape == 1.0:
+            return count * math.log(self.alpha) - self.alpha - math.lgamma(count + 1)
+        probability = float(self.active_count_pmf([count])[0])
+        return math.log(probability) if probability > 0 else -math.inf
 
-LARGEST_COUNT = 200
+
+LARGEST_EXACT_COUNT = 200
 """Beyond it the alternating sum takes too many digits to be quick."""
 SMALLEST_COUNTED_SHAPE = 0.5
 """Below it the factorial moments grow too long for their alternating sum."""
@@ -251,7 +261,7 @@ class Labels(NamedTuple):
 
     def total(self, by_row: Array) -> float:
         """Σ over all H terms of what is given for each row."""
-        return float(np.sum(by_row) + (self.last - 1) * by_row[-1])
+        return float(by_row.sum() + (self.last - 1) * by_row[-1])
 
 
 def rows_needed(n_terms: int, n_active: int, process: CumulativeShrinkage) -> int:
@@ -269,7 +279,7 @@ def expected_log_weights(sticks: Sticks) -> Array:
     total = digamma(sticks.a + sticks.b)
     log_weights = np.zeros(len(sticks.a) + 1)
     log_weights[:-1] = digamma(sticks.a) - total
-    log_weights[1:] += np.cumsum(digamma(sticks.b) - total)
+    log_weights[1:] += (digamma(sticks.b) - total).cumsum()
     return log_weights
 
 
@@ -295,14 +305,14 @@ def update_labels(log_odds: Array, log_weights: Array, last: int = 1) -> Labels:
     # Σ_h {log Z_h − E[score]}; a term with zero probability has no score to subtract.
     score = np.where(active > 0, active * slab, 0.0) + np.where(inactive > 0, inactive * spike, 0.0)
     by_row = normaliser - score
-    entropy = float(np.sum(by_row) + (last - 1) * by_row[-1] - counts @ log_weights)
+    entropy = float(by_row.sum() + (last - 1) * by_row[-1] - counts @ log_weights)
     return Labels(active, inactive, counts, entropy, last)
 
 
 def update_sticks(labels: Labels, process: CumulativeShrinkage) -> Sticks:
     """Best q(v) given the labels (step 5)."""
     counts = labels.stick_counts
-    beyond = np.cumsum(counts[:0:-1])[::-1]
+    beyond = counts[:0:-1].cumsum()[::-1]
     return Sticks(process.stick_shape + counts[:-1], process.alpha + beyond)
 
 
@@ -315,30 +325,32 @@ def converge_labels(
     longer step is kept when it raises the bound.
     """
 
-    def sweep(log_weights: Array) -> tuple[float, Labels, Sticks, Array]:
+    def sweep(log_weights: Array) -> tuple[Labels, Sticks, Array]:
         labels = update_labels(log_odds, log_weights, last)
         after = update_sticks(labels, process)
-        bound = _converged_bound(labels, after, log_odds, process)
-        return bound, labels, after, expected_log_weights(after)
+        return labels, after, expected_log_weights(after)
+
+    def bound(at: tuple[Labels, Sticks, Array]) -> float:
+        return _converged_bound(*at, log_odds, process)
 
     x = expected_log_weights(sticks)
     here = sweep(x)
     for _ in range(10_000):
-        if np.max(np.abs(here[3] - x), initial=0.0) < LABELS_TOLERANCE:
+        if np.max(np.abs(here[2] - x), initial=0.0) < LABELS_TOLERANCE:
             break
-        x, first = here[3], sweep(here[3])
-        second = sweep(first[3])
-        r, v = first[3] - x, second[3] - 2 * first[3] + x
+        x, first = here[2], sweep(here[2])
+        second = sweep(first[2])
+        r, v = first[2] - x, second[2] - 2 * first[2] + x
         here, length = second, float(np.linalg.norm(v))
         if length > 0:
             step = max(float(np.linalg.norm(r)) / length, 1.0)
             jump = x + 2 * step * r + step**2 * v
             tried = sweep(jump)
-            if tried[0] > second[0]:
+            if bound(tried) > bound(second):
                 x, here = jump, tried
                 continue
-        x = first[3]
-    return here[1], here[2]
+        x = first[2]
+    return here[0], here[1]
 
 
 LABELS_TOLERANCE = 1e-7
@@ -346,13 +358,18 @@ LABELS_TOLERANCE = 1e-7
 
 
 def _converged_bound(
-    labels: Labels, sticks: Sticks, log_odds: Array, process: CumulativeShrinkage
+    labels: Labels,
+    sticks: Sticks,
+    log_weights: Array,
+    log_odds: Array,
+    process: CumulativeShrinkage,
 ) -> float:
     """The part of the bound that labels and sticks can change."""
     slab = np.where(labels.active > 0, labels.active * np.minimum(log_odds, 0), 0.0)
     spike = np.where(labels.inactive > 0, labels.inactive * np.maximum(log_odds, 0), 0.0)
     odds = labels.total(slab - spike)
-    return odds + labels_bound(labels, sticks) + sticks_bound(sticks, process)
+    to_labels = float(labels.stick_counts @ log_weights) + labels.entropy
+    return odds + to_labels + sticks_bound(sticks, process)
 
 
 def labels_bound(labels: Labels, sticks: Sticks) -> float:
@@ -370,4 +387,4 @@ def sticks_bound(sticks: Sticks, process: CumulativeShrinkage) -> float:
         + extra_a * (digamma(sticks.a) - total)
         + extra_b * (digamma(sticks.b) - total)
     )
-    return float(np.sum(terms))
+    return float(terms.sum())

@@ -5,6 +5,7 @@ A subclass defines draws and expectations; everything else follows from these.
 
 from __future__ import annotations
 
+import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -14,20 +15,29 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast, get_args
 
 import numpy as np
 
-from cuspfa._typing import Array, EngineName, Indices, RandomState
+from cuspfa._typing import Array, Indices, PosteriorKind, RandomState
 from cuspfa._utils.arguments import between, generator, must_be, one_of, true_or_false
 from cuspfa._utils.tables import data_frame
 from cuspfa._utils.warn import warn
+from cuspfa._utils.wording import counted
 from cuspfa.data.column_choice import check_columns
 from cuspfa.data.tables.labels import ColumnLabels
 from cuspfa.data.tables.wording import read_wording
+from cuspfa.errors import InputError
 from cuspfa.inference.kernels import Statistics
 from cuspfa.interop.arviz_ import for_arviz
 from cuspfa.io import posterior_format
 from cuspfa.missing.kernels import RowsInMemory
 from cuspfa.missing.saturated import Effective
+from cuspfa.model.likelihoods.kinds import (
+    ColumnLikelihood,
+    LikelihoodReason,
+    LikelihoodTable,
+)
 from cuspfa.model.model_error import ModelError
 from cuspfa.model.prior import CuspPrior
+from cuspfa.model.row_tails import NORMAL_TAILS, RowTails
+from cuspfa.posterior.category_tables import CategoryTable, CountTable, ThresholdTable
 from cuspfa.posterior.draws import N_DRAWS, Draws, Interval, check_draws, refused_if_singular
 from cuspfa.posterior.entries import PosteriorEntries
 from cuspfa.posterior.error_curve import CurveGap, CurveMaker, ModelErrorCurve
@@ -46,7 +56,8 @@ from cuspfa.reporting.headline import large_share
 from cuspfa.reporting.html import write_report
 from cuspfa.reporting.repr_html import repr_html
 from cuspfa.reporting.summary import Summary, as_dict, summarise
-from cuspfa.reporting.tables.content import ApaTables, apa_tables
+from cuspfa.reporting.tables.content import gather_tables
+from cuspfa.reporting.tables.files import ApaTables
 from cuspfa.rotation.aligned import AlignedDraws, align
 from cuspfa.rotation.axes import on_axes, shares
 from cuspfa.rotation.gpa import RotatedLoadings, Rotation, RotationMethod
@@ -57,12 +68,19 @@ if TYPE_CHECKING:
 MIN_ROWS_PER_COLUMN = 3
 """Least effective rows per column of incomplete data for measures of fit."""
 Quantity = Literal[
-    "covariance", "correlation", "communality", "noise_variance", "mean", "explained_variance_ratio"
+    "covariance",
+    "correlation",
+    "communality",
+    "noise_variance",
+    "mean",
+    "explained_variance_ratio",
+    "thresholds",
+    "dispersion",
 ]
 """What `Posterior.interval` can be asked for."""
 QUANTITIES: tuple[Quantity, ...] = get_args(Quantity)
 MATRICES = ("covariance", "correlation")
-KEPT_RESULTS = ("model_error_curve", "population", "swept")
+KEPT_RESULTS = ("model_error_curve", "population", "swept", "kept")
 """Cached results that do not depend on how a posterior is shown."""
 WIDEST_CORRELATION = 2000
 """Columns up to which a correlation matrix is made of rows that were kept."""
@@ -80,8 +98,8 @@ class Posterior(ABC):
     the same answer. Another seed gives other draws; None gives others each time.
     """
 
-    kind: ClassVar[EngineName]
-    """The engine that made it."""
+    kind: ClassVar[PosteriorKind]
+    """The engine that made it, or "latent" for the scale of latent responses."""
     layout: ClassVar[PosteriorEntries]
     """What a file of such a posterior holds."""
     n_rows: int
@@ -112,16 +130,79 @@ class Posterior(ABC):
     """ε of the fit, a population RMSEA; 0 where the model is taken to be exact."""
     curve_maker: CurveMaker | None = None
     """The engine's function behind `model_error_curve`; None of an alternative."""
+    tails: RowTails = NORMAL_TAILS
+    """The distribution of the rows, normal or t; the latter of a robust fit."""
+    row_weights: Array | None = None
+    """(n,) weights of the rows of a robust fit; None without one, or if they were not saved."""
     n_chains: int = 1
     """Chains behind its draws, each with as many of them, one after the other."""
     rows: RowsInMemory | None = None
     """Rows with missing values, for exact draws; None if nothing is missing, and in a posterior
     that was loaded, pickled or copied."""
 
+    def __repr__(self) -> str:
+        """Short, without its arrays."""
+        sizes = (self.n_active, "factor"), (self.n_rows, "row"), (len(self.center), "column")
+        return f"<{type(self).__name__} of {', '.join(counted(*one) for one in sizes)}>"
+
     @property
     def mean(self) -> Array:
         """(p,) E of the columns' means; the sample means where nothing is missing."""
         return self.center
+
+    @property
+    def likelihoods(self) -> LikelihoodTable:
+        """The likelihood of each column, and why it has it."""
+        asked = self.provenance is None or self.provenance.settings.likelihood == "gaussian"
+        reason: LikelihoodReason = "given" if asked else "rule"
+        return LikelihoodTable(
+            ColumnLikelihood(name, "gaussian", "", (), reason) for name in self.column_names
+        )
+
+    @property
+    def thresholds(self) -> tuple[Array, ...]:
+        """Thresholds of each column, for latent responses of variance one; empty if not ordinal."""
+        return (np.zeros(0),) * len(self.center)
+
+    def thresholds_of(self, columns: Indices) -> tuple[Indices, list[str]]:
+        """Positions and names of the thresholds of some columns."""
+        return np.zeros(0, dtype=np.intp), []
+
+    def standardized_thresholds(self, draws: Draws) -> Array:
+        """(n_draws, T) thresholds of draws, for latent responses of variance one."""
+        return np.zeros((len(draws), 0))
+
+    @property
+    def dispersed(self) -> Indices:
+        """(D,) positions of negative binomial columns."""
+        return np.zeros(0, dtype=np.intp)
+
+    def count_table(self, prob: float = 0.95, *, draws: Draws | None = None) -> CountTable:
+        """Log rates and dispersions of columns of counts, with intervals; empty without counts."""
+        return CountTable()
+
+    def level_labels(self, j: int) -> list[str]:
+        """Labels of the categories of a column; none of a column that is not ordinal."""
+        return []
+
+    @property
+    def answers_omega(self) -> float:
+        """ω of the sum of the answers, where all columns are ordinal with the probit link."""
+        return math.nan
+
+    def category_probabilities(
+        self, prob: float = 0.95, *, draws: Draws | None = None
+    ) -> CategoryTable:
+        """Observed and predicted share of each category of ordinal columns; none of others."""
+        return CategoryTable()
+
+    def threshold_table(self, prob: float = 0.95, *, draws: Draws | None = None) -> ThresholdTable:
+        """Thresholds of ordinal columns with intervals; none of others."""
+        return ThresholdTable()
+
+    def rare_categories(self, fewest: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Categories of ordinal columns with fewer rows than this, and those with none."""
+        return (), ()
 
     @property
     def number_given(self) -> bool:
@@ -193,7 +274,7 @@ class Posterior(ABC):
 
     @property
     def sample_correlation(self) -> Array | None:
-        """Of the data, (p, p); None where `statistics` is None or the matrix would be large."""
+        """(p, p) of the data; None where `statistics` is None or the matrix would be large."""
         if self.statistics is None or len(self.scale) > WIDEST_CORRELATION:
             return None
         products = self.statistics.rows.T @ self.statistics.rows
@@ -204,12 +285,13 @@ class Posterior(ABC):
     def correlation_rows(self) -> int | None:
         """The number of complete rows with as much information on the correlations as the data.
 
-        The number of rows where nothing is missing. None where values are missing and that number
-        is unknown, or too small for correlations without a model.
+        The number of rows where nothing is missing; of a robust fit fewer. None where
+        values are missing and that number is unknown, or too small for correlations without a
+        model.
         """
         counts = np.asarray(self.column_counts)
         if np.all(counts >= self.n_rows):
-            return int(self.n_rows)
+            return round(self.tails.effective_rows(self.n_rows, len(counts)))
         if self.sample_correlation is None or self.effective is None:
             return None
         rows = round(self.effective.correlations)
@@ -244,6 +326,11 @@ class Posterior(ABC):
         return self.draw(n_draws, random_state=random_state)
 
     @property
+    def has_latent_responses(self) -> bool:
+        """Are new rows read through latent responses, as columns are not all Gaussian?"""
+        return False
+
+    @property
     def has_exact_draws(self) -> bool:
         """Are there the data, or a sampler's draws, that draws without mean field need?"""
         return self.statistics is not None or self.rows is not None
@@ -259,12 +346,12 @@ class Posterior(ABC):
         return None
 
     def without_names(self) -> Self:
-        """The same posterior, with columns that are known by their order alone."""
+        """A posterior whose columns are known by their order alone."""
         copied: Self = replace(cast("Any", self), names=None)
         return copied
 
     def with_factor_names(self, names: Sequence[str] | None) -> Self:
-        """The same posterior, with names for its factors.
+        """A posterior with names for its factors.
 
         Tables, figures, reports and files have them. They belong to the axes of `rotation`; on
         other axes factors are numbered.
@@ -291,7 +378,7 @@ class Posterior(ABC):
         return self._presented(with_names(self.presentation, names, self.n_active))
 
     def with_reversed_factors(self, factors: Any) -> Self:
-        """The same posterior, with the signs of some factors changed.
+        """A posterior with the signs of some factors changed.
 
         A factor and its negative describe the same data. Loadings, scores and correlations of
         these factors change their signs; a second reversal restores them.
@@ -313,7 +400,7 @@ class Posterior(ABC):
         return self._presented(with_reversed(self.presentation, factors, self.n_active))
 
     def with_wording(self, wording: Mapping[str, str] | str | os.PathLike[str]) -> Self:
-        """The same posterior, with the wording of items beside the names of columns.
+        """A posterior with the wording of items beside the names of columns.
 
         Labels of SPSS and Stata files are there already; these replace them.
 
@@ -339,7 +426,7 @@ class Posterior(ABC):
         return self._presented(with_wording(self.presentation, wording, self.column_names))
 
     def _presented(self, presentation: Presentation) -> Self:
-        """The same posterior, shown otherwise; what was computed of it is kept."""
+        """The posterior with another presentation; what was computed of it is kept."""
         copied: Self = replace(cast("Any", self), presentation=presentation)
         for name in KEPT_RESULTS:
             if name in self.__dict__:
@@ -359,14 +446,15 @@ class Posterior(ABC):
         """Column means of each draw, (n_draws, p): those drawn with it, or given the rest of it.
 
         Without missing values, N(ȳ, Ω/n); with missing values N(E, D^{-1/2}ΩD^{-1/2}), D the
-        numbers of values.
+        numbers of values. Rows of a robust fit count as fewer.
         """
         if draws.mean is not None:
             return draws.mean
         size, p, k = draws.loadings.shape
         shift = draws.loadings @ rng.standard_normal((size, k, 1))
         noise = np.sqrt(draws.noise_variance) * rng.standard_normal((size, p))
-        return np.asarray(self.mean + (shift[:, :, 0] + noise) / np.sqrt(self.column_counts))
+        counts = self.column_counts * self.tails.effective_rows(1.0, p)
+        return np.asarray(self.mean + (shift[:, :, 0] + noise) / np.sqrt(counts))
 
     @cached_property
     def population(self) -> Population | None:
@@ -489,6 +577,10 @@ class Posterior(ABC):
         drawn = self.share_draws(self.draw(n_draws, random_state=random_state))
         return int(np.sum(np.median(drawn, axis=0) > share))
 
+    def with_curve_maker(self, maker: CurveMaker) -> Self:
+        """The posterior with the engine's function behind `model_error_curve`."""
+        return replace(self, curve_maker=maker)
+
     def summary(self, *, n_draws: int = N_DRAWS, random_state: RandomState = 0) -> Summary:
         """A page of text on the factors and the fit; `print` it.
 
@@ -538,7 +630,8 @@ class Posterior(ABC):
             them the file says less about the data, but draws have no exact sweeps and `summary` no
             measures of fit. Leave them out before a fit is shared that must not reveal rows: where
             a single row of a column differs from all others, as in a rare category, cross-products
-            reveal that row, and rotated rows reveal all differences between rows.
+            reveal that row, and rotated rows reveal all differences between rows. Weights of rows
+            are left out with them.
         scores : ndarray (n, K) or None, default=None
             Factor scores to include, as `transform` gives them; `cuspfa.posterior.load_scores`
             reads them. Without them no score or label of a row is inside, and no row as it was.
@@ -642,8 +735,14 @@ class Posterior(ABC):
         >>> print(tables.to_markdown().splitlines()[2])
         *Factor Loadings and Communalities of 4 Items*
         """
-        return apa_tables(
-            self, suppress=suppress, sort=sort, intervals=intervals, prob=prob, draws=draws
+        return gather_tables(
+            ApaTables,
+            self,
+            suppress=suppress,
+            sort=sort,
+            intervals=intervals,
+            prob=prob,
+            draws=draws,
         )
 
     def to_frame(self) -> Any:
@@ -737,7 +836,7 @@ class Posterior(ABC):
 
         Needs the package arviz: `pip install 'cuspfa[arviz]'`. Everything in it either is aligned
         (`loadings`, `factor_correlations`, `explained_variance_ratio`) or does not depend on axes
-        (`communality`, `noise_variance`, `n_factors`), so that R-hat means something.
+        (`communality`, `noise_variance`, `n_factors`, `thresholds`), so that R-hat means something.
 
         Parameters
         ----------
@@ -793,7 +892,8 @@ class Posterior(ABC):
             "covariance" or "correlation", (p, p), with model error those of the population;
             "communality", "noise_variance" or "mean", the
             means of the columns, (p,); "explained_variance_ratio", (K,), the shares of the factors
-            of the correlation scale on the axes of `rotation`.
+            of the correlation scale on the axes of `rotation`; "thresholds" of ordinal columns;
+            "dispersion" of negative binomial ones.
         prob : float, default=0.95
             Probability of the interval.
         columns : None, or names, indices, slice or mask of some columns
@@ -819,6 +919,10 @@ class Posterior(ABC):
         (3, 3)
         """
         one_of("quantity", quantity, QUANTITIES)
+        if quantity == "thresholds":
+            raise InputError("Thresholds are those of ordinal columns. This fit has none.")
+        if quantity == "dispersion":
+            raise InputError("Dispersions are those of negative binomial columns. Got none.")
         at, rng = tails(prob), generator(random_state)
         if draws is None:
             draws = self.draw(n_draws, random_state=rng)
@@ -828,10 +932,7 @@ class Posterior(ABC):
             factors = self.presentation.heads(drawn.shape[1], "factor{}")
             lower, upper = np.quantile(drawn, at, axis=0)
             return Interval.named(lower, upper, factors)
-        chosen = np.arange(len(self.noise_variance))
-        if columns is not None:
-            chosen = check_columns(columns, len(self.noise_variance), self.names)
-        own = self.column_names
+        chosen, own = self._chosen(columns), self.column_names
         names = [own[j] for j in chosen]
         some: Indices | slice = slice(None) if columns is None else chosen
         standardized = quantity == "correlation"
@@ -856,6 +957,11 @@ class Posterior(ABC):
         values = self.draw_means(draws, rng) if quantity == "mean" else getattr(draws, quantity)
         lower, upper = np.quantile(values[:, some], at, axis=0)
         return Interval.named(lower, upper, names)
+
+    def _chosen(self, columns: Any) -> Indices:
+        """Positions of columns, all for None."""
+        p = len(self.noise_variance)
+        return np.arange(p) if columns is None else check_columns(columns, p, self.names)
 
 
 def check_posterior(

@@ -48,12 +48,16 @@ class Interval(TabularResult, _Ends):
     """
 
     names: list[str] | None = None
+    second_names: list[str] | None = None
+    """Of the columns of a matrix, where they differ from those of the rows."""
 
     @classmethod
-    def named(cls, lower: Array, upper: Array, names: list[str]) -> Self:
-        """With names of the entries."""
+    def named(
+        cls, lower: Array, upper: Array, names: list[str], second_names: list[str] | None = None
+    ) -> Self:
+        """An interval with names of its entries."""
         found = cls(lower, upper)
-        found.names = names
+        found.names, found.second_names = names, second_names
         return found
 
     def _columns(self) -> Columns:
@@ -61,7 +65,7 @@ class Interval(TabularResult, _Ends):
         ends = {"lower": self.lower.ravel().tolist(), "upper": self.upper.ravel().tolist()}
         if self.lower.ndim == 1:
             return {"name": names, **ends}
-        first, second = zip(*product(names, names), strict=True)
+        first, second = zip(*product(names, self.second_names or names), strict=True)
         return {"first": first, "second": second, **ends}
 
 
@@ -83,6 +87,10 @@ class Draws:
     population : ndarray (n_draws, p, p) or None
         Population covariances Σ̃ of a fit with model error, where they were drawn. Covariances and
         correlations are those of Σ̃ then, and of Ω otherwise.
+    thresholds : ndarray (n_draws, T) or None
+        Thresholds of ordinal columns, column after column, on the scale of the loadings.
+    dispersion : ndarray (n_draws, D) or None
+        Dispersions r of negative binomial columns, in their order.
     """
 
     loadings: Array
@@ -90,6 +98,8 @@ class Draws:
     mean: Array | None = None
     active: BoolArray | None = None
     population: Array | None = None
+    thresholds: Array | None = None
+    dispersion: Array | None = None
 
     def __len__(self) -> int:
         return len(self.loadings)
@@ -138,7 +148,7 @@ class Draws:
         return np.asarray(np.any(self.loadings != 0, axis=1))
 
     def only(self, columns: Indices | slice) -> Draws:
-        """The draws of some columns alone."""
+        """The draws of some columns alone, without thresholds."""
         mean = None if self.mean is None else self.mean[:, columns]
         whole = self.population
         block = None if whole is None else whole[:, columns][:, :, columns]
@@ -156,7 +166,10 @@ class Draws:
         active = None if self.active is None else self.active[numbers]
         mean = None if self.mean is None else self.mean[numbers]
         whole = None if self.population is None else self.population[numbers]
-        return Draws(self.loadings[numbers], self.noise_variance[numbers], mean, active, whole)
+        cuts = None if self.thresholds is None else self.thresholds[numbers]
+        loadings, noise = self.loadings[numbers], self.noise_variance[numbers]
+        spread = None if self.dispersion is None else self.dispersion[numbers]
+        return Draws(loadings, noise, mean, active, whole, cuts, spread)
 
 
 def correlation_mse(draws: Draws, sample_correlation: Array) -> float:

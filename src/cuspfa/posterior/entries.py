@@ -9,6 +9,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from cuspfa._typing import Array
 from cuspfa.data.in_memory import RotatedRows
 from cuspfa.errors import FileError, InputError
@@ -16,6 +18,7 @@ from cuspfa.inference.kernels import Statistics
 from cuspfa.io import plausibility, records, schema
 from cuspfa.io.records import PLAIN, Codec
 from cuspfa.missing.saturated import Effective
+from cuspfa.model.row_tails import RowTails
 from cuspfa.posterior.fit_info import (
     FitInfo,
     ModelErrorEntry,
@@ -60,16 +63,17 @@ class PosteriorEntries(ABC):
 
 
 def shared_out(posterior: Posterior, **own: Any) -> dict[str, Any]:
-    """The entries that posteriors of every kind have, then those of its own."""
+    """The entries of every posterior of a factor analysis, then those of its own kind."""
     return {
         "n_rows": int(posterior.n_rows),
         "n_columns": len(posterior.scale),
         "names": None if posterior.names is None else list(posterior.names),
         "prior": PRIOR.out(posterior.prior),
         "model_error": schema.number_out(posterior.model_error),
+        "degrees_of_freedom": schema.number_out(posterior.tails.degrees_of_freedom),
         "rotation": _OPTIONAL_ROTATION.out(posterior.rotation),
         "provenance": _OPTIONAL_PROVENANCE.out(posterior.provenance),
-        "presentation": _PRESENTATION.out(posterior.presentation),
+        "presentation": PRESENTATION.out(posterior.presentation),
         "kind": posterior.kind,
         **own,
     }
@@ -77,28 +81,11 @@ def shared_out(posterior: Posterior, **own: Any) -> dict[str, Any]:
 
 def _statistics_out(statistics: Statistics) -> tuple[dict[str, Any], Array]:
     """What kind they are, and their numbers."""
-    if not isinstance(statistics, RotatedRows):
-        raise InputError(
-            f"Statistics of type {type(statistics).__name__} cannot be saved. Leave them out: "
-            "statistics=False."
-        )
     if statistics.gram is not None:
         array, word = statistics.gram, "gram"
     else:
         array, word = statistics.rows, "rows"
     return {"type": word, "n_rows": len(array), "n": schema.number_out(statistics.n)}, array
-
-
-def _fit_info_out(fit_info: FitInfo) -> dict[str, Any]:
-    """How a fit went, without its trace."""
-    search = [records.fields_out(entry, _ENTRY) for entry in fit_info.search]
-    errors = [records.fields_out(entry, _ERROR_ENTRY) for entry in fit_info.model_errors]
-    return {
-        **records.fields_out(fit_info, _FIT_INFO),
-        "n_trace": len(fit_info.trace),
-        "search": search,
-        "model_errors": errors,
-    }
 
 
 # --- as they are read ---
@@ -111,6 +98,13 @@ def _statistics(name: str, value: Any) -> dict[str, Any]:
         "n": schema.as_positive,
     }
     return schema.fields(name, value, kinds)
+
+
+def _degrees_of_freedom(name: str, value: Any) -> float:
+    found = schema.as_number(name, value)
+    if not found > 0:  # infinite for normal rows
+        raise schema.wrong(name, value)
+    return found
 
 
 def missing_in(name: str, value: Any) -> dict[str, Any]:
@@ -126,29 +120,42 @@ def missing_in(name: str, value: Any) -> dict[str, Any]:
     return found
 
 
-def _fit_info_in(name: str, value: Any) -> dict[str, Any]:
-    """How a fit went, checked; its trace is an array."""
-    expected = {
-        **records.checks(_FIT_INFO),
-        "n_trace": schema.as_count,
-        "search": _list_of_entries(_ENTRY),
-        "model_errors": _list_of_entries(_ERROR_ENTRY),
-    }
-    return schema.fields(name, value, expected)
+class FitInfoEntries:
+    """How a fit went: plain fields, lists of entries, and a trace, which is an array."""
+
+    def __init__(self, kind: type, **lists: tuple[type, type]) -> None:
+        """`lists` are the fields that hold entries: the type of an entry, and that of the list."""
+        self._kind, self._lists = kind, {name: made for name, (_, made) in lists.items()}
+        self._plain = records.field_codecs(kind, PLAIN, leave_out=("trace", *lists))
+        self._entries = {name: records.record_codec(one) for name, (one, _) in lists.items()}
+        self.codec = records.optional(Codec(self._out, self._check))
+
+    def _out(self, fit_info: Any) -> dict[str, Any]:
+        found = {**records.fields_out(fit_info, self._plain), "n_trace": len(fit_info.trace)}
+        for name, codec in self._entries.items():
+            found[name] = [codec.out(one) for one in getattr(fit_info, name)]
+        return found
+
+    def _check(self, name: str, value: Any) -> dict[str, Any]:
+        lists = {name: schema.list_of(codec.check) for name, codec in self._entries.items()}
+        expected = {**records.checks(self._plain), "n_trace": schema.as_count, **lists}
+        return schema.fields(name, value, expected)
+
+    def read(self, known: dict[str, Any] | None, trace: Array | None) -> Any:
+        """The record, from checked values."""
+        if known is None:
+            return None
+        plain = {name: known[name] for name in self._plain}
+        lists = {name: made(known[name]) for name, made in self._lists.items()}
+        return self._kind(**plain, **lists, trace=trace)
 
 
-def _list_of_entries(codecs: records.Codecs) -> schema.JsonKind:
-    expected = records.checks(codecs)
-    return schema.list_of(lambda name, value: schema.fields(name, value, expected))
-
-
-_ENTRY = records.field_codecs(SearchEntry, PLAIN)
-_ERROR_ENTRY = records.field_codecs(ModelErrorEntry, PLAIN)
-_FIT_INFO = records.field_codecs(FitInfo, PLAIN, leave_out=("trace", "search", "model_errors"))
-FIT_INFO = records.optional(Codec(_fit_info_out, _fit_info_in))
+FIT_INFO = FitInfoEntries(
+    FitInfo, search=(SearchEntry, SearchPath), model_errors=(ModelErrorEntry, ModelErrorPath)
+)
 _OPTIONAL_ROTATION, _OPTIONAL_PROVENANCE = records.optional(ROTATION), records.optional(PROVENANCE)
-_PRESENTATION = records.record_codec(Presentation)
-SHARED_KINDS: dict[str, schema.JsonKind] = {
+PRESENTATION = records.record_codec(Presentation)
+FILE_KINDS: dict[str, schema.JsonKind] = {
     "format": schema.as_text,
     "kind": schema.as_text,
     "version": schema.as_count,
@@ -156,16 +163,22 @@ SHARED_KINDS: dict[str, schema.JsonKind] = {
     "n_rows": schema.as_count,
     "n_columns": schema.as_count,
     "names": schema.nullable(schema.list_of(schema.as_text)),
-    "prior": PRIOR.check,
-    "model_error": as_model_error,
-    "rotation": _OPTIONAL_ROTATION.check,
-    "provenance": _OPTIONAL_PROVENANCE.check,
-    "presentation": _PRESENTATION.check,
-    "statistics": schema.nullable(_statistics),
-    "missing": schema.nullable(missing_in),
+    "presentation": PRESENTATION.check,
     "scores": schema.as_flag,
 }
-"""Entries that posteriors of every kind have."""
+"""Entries that files of every kind have."""
+SHARED_KINDS: dict[str, schema.JsonKind] = {
+    **FILE_KINDS,
+    "prior": PRIOR.check,
+    "model_error": as_model_error,
+    "degrees_of_freedom": _degrees_of_freedom,
+    "n_row_weights": schema.nullable(schema.as_count),
+    "rotation": _OPTIONAL_ROTATION.check,
+    "provenance": _OPTIONAL_PROVENANCE.check,
+    "statistics": schema.nullable(_statistics),
+    "missing": schema.nullable(missing_in),
+}
+"""Entries that posteriors of every kind of factor analysis have."""
 
 
 def data_out(
@@ -177,7 +190,7 @@ def data_out(
             "statistics must be True for a fit with model error: its population covariance is made "
             "of the cross-products of the data. Got False instead."
         )
-    about: dict[str, Any] = {"statistics": None, "missing": None}
+    about: dict[str, Any] = {"statistics": None, "missing": None, "n_row_weights": None}
     arrays: dict[str, Array] = {}
     if counts is not None:
         correlation = posterior.sample_correlation if statistics else None
@@ -188,6 +201,9 @@ def data_out(
             if posterior.effective is not None:
                 known = [schema.number_out(value) for value in posterior.effective]
         about["missing"] = {"correlation": correlation is not None, "effective": known}
+    if statistics and posterior.row_weights is not None:
+        arrays["row_weights"] = posterior.row_weights
+        about["n_row_weights"] = len(posterior.row_weights)
     if statistics and posterior.statistics is not None:
         about["statistics"], arrays["statistics"] = _statistics_out(posterior.statistics)
     return about, arrays
@@ -197,6 +213,8 @@ def data_shapes(content: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     """Shapes of the arrays of `data_out`, in their order."""
     p, missing, statistics = (content[name] for name in ("n_columns", "missing", "statistics"))
     found: dict[str, tuple[int, ...]] = {}
+    if content["n_row_weights"] is not None:
+        found["row_weights"] = (content["n_row_weights"],)
     if missing is not None:
         found["counts"] = (p,)
         if missing["correlation"]:
@@ -206,8 +224,26 @@ def data_shapes(content: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     return found
 
 
+def further_shapes(content: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+    """Shapes of the last arrays of a file: the trace of the fit, and scores."""
+    found: dict[str, tuple[int, ...]] = {}
+    if content["fit_info"] is not None:
+        found["trace"] = (content["fit_info"]["n_trace"],)
+    if content["scores"]:
+        found["scores"] = (content["n_rows"], content["n_factors"])
+    return found
+
+
+def check_chains(content: dict[str, Any]) -> None:
+    """Raise a FileError without draws, or with chains of different lengths."""
+    if not content["n_chains"] or not content["n_draws"]:
+        raise FileError("is damaged: it holds no draws")
+    if content["n_draws"] % content["n_chains"]:
+        raise FileError("is damaged: its chains are of different lengths")
+
+
 def shared_fields(content: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
-    """Fields that a posterior of every kind and its alternatives have, from checked values."""
+    """Fields that every posterior of a factor analysis and its alternatives have."""
     statistics, missing = content["statistics"], content["missing"]
     effective = None if missing is None else missing["effective"]
     kept = None
@@ -215,8 +251,11 @@ def shared_fields(content: dict[str, Any], arrays: dict[str, Array]) -> dict[str
         rows, is_gram = arrays["statistics"], statistics["type"] == "gram"
         plausibility.check_statistics(rows, is_gram=is_gram)
         kept = RotatedRows(rows if is_gram else None, None if is_gram else rows, statistics["n"])
+    _check_row_weights(content, arrays.get("row_weights"))
     return {
         "prior": content["prior"],
+        "tails": RowTails(content["degrees_of_freedom"]),
+        "row_weights": arrays.get("row_weights"),
         "model_error": content["model_error"],
         "statistics": kept,
         "center": arrays["center"],
@@ -228,6 +267,15 @@ def shared_fields(content: dict[str, Any], arrays: dict[str, Array]) -> dict[str
     }
 
 
+def _check_row_weights(content: dict[str, Any], weights: Array | None) -> None:
+    """Weights must be positive, one for each row that was analysed, and NaN for others."""
+    if weights is None:
+        return
+    seen = weights[~np.isnan(weights)]
+    if len(seen) != content["n_rows"] or not np.all((seen > 0) & np.isfinite(seen)):
+        raise FileError("has numbers in row_weights.npy that cannot be there")
+
+
 def read_presentation(content: dict[str, Any], n_factors: int) -> Presentation:
     """Names and signs of so many factors, and the wording of columns, from checked values."""
     shown: Presentation = content["presentation"]
@@ -236,13 +284,3 @@ def read_presentation(content: dict[str, Any], n_factors: int) -> Presentation:
     except InputError as error:
         raise FileError(f"is damaged: {str(error).removesuffix('.')}") from None
     return shown
-
-
-def read_fit_info(known: dict[str, Any] | None, trace: Array | None) -> FitInfo | None:
-    """How a fit went, from checked values."""
-    if known is None:
-        return None
-    search = SearchPath(SearchEntry(**entry) for entry in known["search"])
-    errors = ModelErrorPath(ModelErrorEntry(**entry) for entry in known["model_errors"])
-    values = {name: value for name, value in known.items() if name != "n_trace"}
-    return FitInfo(**values | {"trace": trace, "search": search, "model_errors": errors})

@@ -52,6 +52,8 @@ class CurveGap(Enum):
     """`max_time` of the fit has passed for the curve, too."""
     SAMPLED = "sampled"
     """The posterior is that of a sampler, and the curve is that of the variational engine."""
+    LIKELIHOOD = "likelihood"
+    """Columns are ordinal, and the curve is for Gaussian ones."""
 
 
 GAP_WORDS = {
@@ -63,6 +65,7 @@ GAP_WORDS = {
     CurveGap.SPIKE: "the number of factors was not chosen by the evidence",
     CurveGap.OUT_OF_TIME: "max_time has passed",
     CurveGap.SAMPLED: "they are computed for variational fits only",
+    CurveGap.LIKELIHOOD: "they are computed for Gaussian columns only",
 }
 FEW_EFFECTIVE_ROWS = "with a larger error the rows count as fewer than the columns"
 

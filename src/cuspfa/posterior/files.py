@@ -7,11 +7,23 @@ from typing import Any
 from cuspfa._typing import Array
 from cuspfa.io import posterior_format
 from cuspfa.io.posterior_format import AnyPath
+from cuspfa.posterior.factorization import FactorizationPosterior
+from cuspfa.posterior.latent import LatentPosterior
 from cuspfa.posterior.sampled import SampledPosterior
+from cuspfa.posterior.sampled_latent import SampledLatentPosterior
 from cuspfa.posterior.variational import VariationalPosterior
 
+AnyPosterior = VariationalPosterior | SampledPosterior | LatentPosterior | SampledLatentPosterior
+AnyLoaded = AnyPosterior | FactorizationPosterior
 POSTERIOR_CLASSES: dict[str, Any] = {
-    one.kind: one for one in (VariationalPosterior, SampledPosterior)
+    one.kind: one
+    for one in (
+        VariationalPosterior,
+        SampledPosterior,
+        LatentPosterior,
+        SampledLatentPosterior,
+        FactorizationPosterior,
+    )
 }
 """Classes of posteriors, by what a file says of its kind."""
 

@@ -7,8 +7,10 @@ from typing import NamedTuple
 from cuspfa._typing import Array, EngineName
 from cuspfa._utils.tables import Columns, TabularResult
 
-CONVERGED_STATUS = "converged: the bound grew by less than tol in the last iteration"
-"""The status of a run that converged."""
+CONVERGED = "converged"
+"""How the status of a run that converged begins."""
+CONVERGED_STATUS = f"{CONVERGED}: the bound grew by less than tol in the last iteration"
+"""The status of a variational run that converged."""
 
 
 class SearchEntry(NamedTuple):
@@ -33,7 +35,7 @@ class SearchEntry(NamedTuple):
     @property
     def converged(self) -> bool:
         """Did the best run with this number of factors converge?"""
-        return self.status == CONVERGED_STATUS
+        return self.status.startswith(CONVERGED)
 
 
 class SearchPath(TabularResult, list[SearchEntry]):

@@ -149,7 +149,7 @@ class PopulationGaussian(MarginalGaussian):
         stacked = np.vstack(
             [np.sqrt(part) * model.components, population.rows / np.sqrt(population.freedom)]
         )
-        super().__init__(model.mean, stacked, part * model.noise_variance)
+        super().__init__(model.mean, stacked, part * model.noise_variance, tails=model.tails)
         axes = np.eye(len(model.components)) if model.rotation is None else model.rotation
         others = np.zeros((len(population.rows), axes.shape[1]))
         self.rotation = np.vstack([axes / np.sqrt(part), others])

@@ -25,7 +25,8 @@ class FactorScores(NamedTuple):
     mean: Array
     """(n, K) E[η_i | y_i]."""
     covariance: Array
-    """(K, K) their covariance, the same for all rows; (n, K, K), one a row, if values miss."""
+    """(K, K) their covariance, the same for all rows; (n, K, K), one for each row, if values are
+    missing or rows have weights."""
 
     def to_frame(self) -> Any:
         """The means, by row and factor, as a data frame of pandas or, without it, of polars."""
@@ -48,6 +49,15 @@ def scores_of(distribution: MarginalGaussian, rows: Any) -> Array:
             blocks = [distribution.scores(block) for block in row_blocks(rows)]
             result = np.concatenate([np.zeros((0, distribution.score_weights.shape[1])), *blocks])
     return check_scores(result)
+
+
+def covariance_of_scores(distribution: MarginalGaussian, rows: Any) -> Array:
+    """(K, K) for normal rows; (n, K, K) given the weights of rows with a t distribution."""
+    if distribution.tails.are_normal:
+        return distribution.score_covariance
+    k = len(distribution.score_covariance)
+    found = [distribution.score_covariances(block) for block in row_blocks(rows)]
+    return np.concatenate([np.zeros((0, k, k)), *found])
 
 
 def log_densities(distribution: MarginalGaussian, rows: Any) -> Array:

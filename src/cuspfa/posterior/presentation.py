@@ -89,7 +89,7 @@ PLAIN_PRESENTATION = Presentation()
 
 
 def with_names(shown: Presentation, names: Sequence[str] | None, k: int) -> Presentation:
-    """With other names of the factors; None means numbers."""
+    """A presentation with other names of the factors; None means numbers."""
     return replace(shown, factor_names=() if names is None else tuple(_checked_names(names, k)))
 
 
@@ -118,7 +118,7 @@ def _checked_names(names: Any, k: int) -> list[str]:
 
 
 def with_reversed(shown: Presentation, factors: Any, k: int) -> Presentation:
-    """With the signs of these factors changed from what they are now."""
+    """A presentation with the signs of some factors changed from what they are."""
     several = list(factors) if isinstance(factors, (list, tuple, range, set)) else [factors]
     numbers = {find_factor(shown, one, k) for one in several}
     return replace(shown, reversed_factors=tuple(sorted(numbers ^ set(shown.reversed_factors))))
@@ -139,7 +139,7 @@ def find_factor(shown: Presentation, factor: Any, k: int) -> int:
 
 
 def with_wording(shown: Presentation, wording: Any, columns: Sequence[str]) -> Presentation:
-    """With these words for columns, in addition to those that are known for others."""
+    """A presentation with the wording of some columns, in addition to what is known of others."""
     if not isinstance(wording, Mapping):
         raise must_be("wording", "a mapping from columns to texts, or a file", wording)
     for name, text in wording.items():

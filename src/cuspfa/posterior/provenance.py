@@ -12,6 +12,7 @@ from cuspfa._utils.fit_warning import FitWarning
 from cuspfa._utils.spelling import EngineSettings
 from cuspfa.data.provenance import DataProvenance
 from cuspfa.data.screening.column_kinds import KindGroup
+from cuspfa.model.likelihoods.kinds import LikelihoodSetting
 from cuspfa.model.prior import CuspPrior
 from cuspfa.rotation.gpa import Rotation
 
@@ -28,7 +29,11 @@ class FitSettings:
     """None for the default of the engine."""
     standardize: bool = True
     model_error: float | Literal["auto"] = 0.0
+    robust: bool = False
     rotation: Rotation | None = None
+    likelihood: LikelihoodSetting = "gaussian"
+    offset: str | None = None
+    """Of log rates: "library_size", the name of a column, or "given" for numbers."""
     random_state: int | Literal["generator"] | None = None
     """"generator" stands for a generator, whose state is not kept."""
 
@@ -64,7 +69,7 @@ class Origin(NamedTuple):
 
 @cache
 def versions() -> tuple[tuple[str, str], ...]:
-    """Of Python and the packages that numbers depend on, as they are now."""
+    """Versions of Python and the packages that numbers depend on, as they are installed."""
     found = [("Python", platform.python_version())]
     for name in PACKAGES:
         try:

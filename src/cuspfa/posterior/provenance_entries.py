@@ -10,13 +10,15 @@ from cuspfa._utils.spelling import EngineSettings
 from cuspfa.data.tables.notes import DroppedColumn, Note
 from cuspfa.io import records, schema
 from cuspfa.io.records import PLAIN, Codec
+from cuspfa.model.likelihoods.kinds import LikelihoodSetting, is_setting
 from cuspfa.model.prior import CuspPrior
 from cuspfa.posterior.model_entries import PRIOR, ROTATION, as_model_error
 from cuspfa.posterior.provenance import FitSettings, Provenance
 from cuspfa.rotation.gpa import Rotation
 
 
-def _unchanged(value: Any) -> Any:
+def unchanged(value: Any) -> Any:
+    """A value that JSON has as it is."""
     return value
 
 
@@ -34,7 +36,7 @@ _KINDS = {kind.code: kind for kind in FitWarning.__subclasses__() if kind.kept}
 _WARNINGS = {
     code: records.field_codecs(kind, {**PLAIN, **_NOTE_CODECS}) for code, kind in _KINDS.items()
 }
-_WARNINGS[PossibleMissingCode.code]["value"] = Codec(_unchanged, _nothing)
+_WARNINGS[PossibleMissingCode.code]["value"] = Codec(unchanged, _nothing)
 
 
 def _warning_out(warning: FitWarning) -> dict[str, Any]:
@@ -114,14 +116,15 @@ def _settings_in(name: str, value: Any) -> dict[str, Any]:
 # --- the whole ---
 
 
-def _seed(name: str, value: Any) -> Any:
+def as_seed(name: str, value: Any) -> Any:
     """A whole number of any size, null, or a generator."""
     if value is None or value == "generator" or (type(value) is int and value >= 0):
         return value
     raise schema.wrong(name, value)
 
 
-def _n_factors(name: str, value: Any) -> Any:
+def as_number_of_factors(name: str, value: Any) -> Any:
+    """A whole number, or "auto"."""
     return value if value == "auto" else schema.as_count(name, value)
 
 
@@ -129,7 +132,27 @@ def _model_error(name: str, value: Any) -> Any:
     return value if value == "auto" else as_model_error(name, value)
 
 
-_PARTS: dict[type, Codec] = {
+def _likelihood_out(setting: LikelihoodSetting) -> Any:
+    return setting if isinstance(setting, str) else [list(pair) for pair in setting]
+
+
+def _likelihood_in(name: str, value: Any) -> LikelihoodSetting:
+    """A word, or pairs of a column and a word."""
+    found: Any = value
+    if isinstance(value, list):
+        pairs = schema.list_of(schema.list_of(schema.as_text, 2))(name, value)
+        if any(len(pair) != 2 for pair in pairs):
+            raise schema.wrong(name, value)
+        found = tuple((column, word) for column, word in pairs)
+    elif not isinstance(value, str):
+        raise schema.wrong(name, value)
+    if not is_setting(found):
+        raise schema.wrong(name, value)
+    setting: LikelihoodSetting = found
+    return setting
+
+
+PARTS: dict[type, Codec] = {
     **PLAIN,
     **_NOTE_CODECS,
     EngineSettings: Codec(_engine_out, _engine_in),
@@ -137,11 +160,13 @@ _PARTS: dict[type, Codec] = {
     Rotation: ROTATION,
     FitWarning: Codec(_warning_out, _warning_in),
 }
+"""Codecs of the values that a provenance is made of."""
 _FIT_SETTINGS = records.record_codec(
     FitSettings,
-    _PARTS,
-    n_factors=Codec(_unchanged, _n_factors),
-    model_error=Codec(_unchanged, _model_error),
-    random_state=Codec(_unchanged, _seed),
+    PARTS,
+    n_factors=Codec(unchanged, as_number_of_factors),
+    model_error=Codec(unchanged, _model_error),
+    random_state=Codec(unchanged, as_seed),
+    likelihood=Codec(_likelihood_out, _likelihood_in),
 )
-PROVENANCE = records.record_codec(Provenance, {**_PARTS, FitSettings: _FIT_SETTINGS})
+PROVENANCE = records.record_codec(Provenance, {**PARTS, FitSettings: _FIT_SETTINGS})

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from cuspfa._typing import Array, BoolArray, RandomState
-from cuspfa._utils.arguments import generator, true_or_false, whole
-from cuspfa._utils.tables import Columns, data_frame, html_table
+from cuspfa._typing import Array, BoolArray
+from cuspfa._utils.tables import Columns, TabularResult
 from cuspfa._utils.threads import one_blas_thread
-from cuspfa._utils.wording import counted
 from cuspfa.diagnostics.mcmc import convergence
 from cuspfa.errors import FileError
-from cuspfa.posterior.base import Posterior
-from cuspfa.posterior.draws import N_DRAWS, Draws
+from cuspfa.posterior.draws import Draws
+from cuspfa.posterior.kept_draws import KeptDraws
 from cuspfa.posterior.sampled_entries import SampledEntries
 
 MONITORED_COLUMNS = 20
@@ -25,19 +23,13 @@ WIDEST_DIRECT = 500
 """Columns up to which E[ΛΛᵀ] is made to find its leading directions."""
 
 
-class Diagnostics(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Diagnostics(TabularResult):
     """R-hat and effective sizes of quantities that no rotation of the factors changes."""
 
     names: list[str]
     r_hat: Array
     effective_size: Array
-
-    def to_frame(self) -> Any:
-        """A data frame of pandas or, where that is not installed, of polars."""
-        return data_frame(self._columns())
-
-    def _repr_html_(self) -> str:
-        return html_table(self._columns())
 
     def _columns(self) -> Columns:
         return {
@@ -59,7 +51,7 @@ class Diagnostics(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class SampledPosterior(Posterior):
+class SampledPosterior(KeptDraws):
     """Draws that a sampler kept, chain after chain, in the user's units.
 
     Attributes
@@ -114,15 +106,6 @@ class SampledPosterior(Posterior):
     mean_draws: Array | None = None
     counts: Array | None = None
 
-    def __repr__(self) -> str:
-        """Short, without its arrays."""
-        size, p, _ = self.loadings_draws.shape
-        return (
-            f"<SampledPosterior of {counted(self.n_active, 'factor')}, "
-            f"{counted(self.n_rows, 'row')}, {counted(p, 'column')}, "
-            f"{size} draws>"
-        )
-
     @classmethod
     def from_entries(cls, content: dict[str, Any], arrays: dict[str, Array]) -> Self:
         """The posterior of a file, from checked entries and arrays of the right shapes."""
@@ -132,28 +115,14 @@ class SampledPosterior(Posterior):
             raise FileError("is damaged: its draws have another number of factors than it says")
         return found
 
-    @cached_property
-    def count_probabilities(self) -> Array:
-        """P(K = 0), P(K = 1), ...: shares of draws by their number of active factors."""
-        return count_probabilities(self.active_draws)
-
     @property
     def n_active(self) -> int:
         """The most probable number of factors."""
         return int(np.argmax(self.count_probabilities))
 
-    def n_shown(self, draws: Draws) -> int:
-        """As many as are most probable: the columns behind are of the spike, or in few draws."""
-        return int(min(self.n_active, draws.loadings.shape[2]))
-
-    @property
-    def expected_active_factors(self) -> float:
-        """E[H*]."""
-        return float(self.active_draws.sum(axis=1).mean())
-
     @property
     def sample_correlation(self) -> Array | None:
-        """Of the data, (p, p), if their statistics are kept; of incomplete data `correlation`."""
+        """(p, p) of the data, if their statistics are kept; `correlation` of incomplete data."""
         return super().sample_correlation if self.mean_draws is None else self.correlation
 
     @property
@@ -173,12 +142,6 @@ class SampledPosterior(Posterior):
             self.loadings_draws
         )
         return np.asarray(total + self.noise_variance_draws.mean(axis=0))
-
-    @cached_property
-    def active(self) -> Array:
-        """(K,) the share of draws with at least 1, 2, ..., K active factors."""
-        counts = self.active_draws.sum(axis=1)
-        return np.array([np.mean(counts >= k) for k in range(1, self.n_active + 1)])
 
     @cached_property
     def loadings(self) -> Array:
@@ -220,74 +183,10 @@ class SampledPosterior(Posterior):
             self.loadings_draws, self.noise_variance_draws, self.mean_draws, self.active_draws
         )
 
-    def draw(
-        self,
-        n_draws: int = N_DRAWS,
-        *,
-        random_state: RandomState = 0,
-        average_over_k: bool = False,
-        population: bool = False,
-    ) -> Draws:
-        """Draws that were kept: all of them, or some at random.
-
-        Parameters
-        ----------
-        n_draws : int, default=1000
-            Number of draws; if fewer were kept, these are all given, chain after chain.
-        random_state : None, int, numpy.random.Generator or RandomState, default=0
-            Which ones, where fewer than all are asked for; None gives others each time.
-        average_over_k : bool, default=False
-            False takes the draws with the most probable number of active factors, True takes draws
-            with any number.
-        population : bool, default=False
-            Also draw the population covariance of each draw, with model error: p×p numbers each.
-
-        Returns
-        -------
-        Draws
-            With all columns of Λ, those of the spike too, so that Ω is exact.
-
-        Examples
-        --------
-        >>> import warnings
-        >>> from cuspfa import CuspFactorAnalysis, Gibbs, datasets
-        >>> X = datasets.simulate(100, 8, 2, random_state=0).X
-        >>> method = Gibbs(n_draws=50, n_chains=2, burn_in=50)
-        >>> with warnings.catch_warnings():
-        ...     warnings.simplefilter("ignore")  # so few draws give reason for one
-        ...     posterior = CuspFactorAnalysis(method=method, random_state=0).fit(X).posterior_
-        >>> posterior.draw(average_over_k=True).covariance.shape
-        (100, 8, 8)
-        >>> bool(len(posterior.draw()) <= 100)
-        True
-        """
-        asked, rng = whole("n_draws", n_draws, 1), generator(random_state)
-        true_or_false("average_over_k", average_over_k)
-        if true_or_false("population", population):
-            kept = self.draw(asked, random_state=rng, average_over_k=average_over_k)
-            return self.with_population(kept, rng)
-        every = self.draws
-        counts = self.active_draws.sum(axis=1)
-        chosen = (
-            np.arange(len(every)) if average_over_k else np.flatnonzero(counts == self.n_active)
-        )
-        if asked < len(chosen):
-            chosen = np.sort(rng.choice(chosen, asked, replace=False))
-        return every if len(chosen) == len(every) else every.some(chosen)
-
-    def draws_by_chain(self, n_draws: int = N_DRAWS, random_state: RandomState = 0) -> Draws:
-        """All draws that were kept: R-hat is of chains as they were."""
-        return self.draws
-
     @property
     def has_exact_draws(self) -> bool:
         """The draws are those of the sampler."""
         return True
-
-    @property
-    def chain_log_likelihood(self) -> Array:
-        """(chains, draws) log-likelihood of the draws, scores integrated out."""
-        return self.log_likelihood.reshape(self.n_chains, -1)
 
     @cached_property
     def diagnostics(self) -> Diagnostics:
@@ -303,12 +202,6 @@ class SampledPosterior(Posterior):
             self.n_chains,
             self.column_names,
         )
-
-
-def count_probabilities(active: BoolArray) -> Array:
-    """P(K = 0), P(K = 1), ... of draws (S, H) of which columns are active."""
-    counts = np.bincount(active.sum(axis=1))
-    return np.asarray(counts / counts.sum())
 
 
 def diagnose(

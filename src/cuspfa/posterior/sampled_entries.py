@@ -25,7 +25,7 @@ class SampledEntries(entries.PosteriorEntries):
         "n_terms": schema.as_count,
         "n_factors": schema.as_count,
         "spike": schema.as_positive,
-        "fit_info": entries.FIT_INFO.check,
+        "fit_info": entries.FIT_INFO.codec.check,
     }
 
     def describe(
@@ -56,16 +56,13 @@ class SampledEntries(entries.PosteriorEntries):
             n_terms=width,
             n_factors=posterior.n_active,
             spike=float(posterior.spike),
-            fit_info=entries.FIT_INFO.out(posterior.fit_info),
+            fit_info=entries.FIT_INFO.codec.out(posterior.fit_info),
         )
         return content, arrays
 
     def check(self, content: dict[str, Any]) -> None:
         """Raise a FileError without draws, or with chains of different lengths."""
-        if not content["n_chains"] or not content["n_draws"]:
-            raise FileError("is damaged: it holds no draws")
-        if content["n_draws"] % content["n_chains"]:
-            raise FileError("is damaged: its chains are of different lengths")
+        entries.check_chains(content)
 
     def shapes(self, content: dict[str, Any]) -> dict[str, tuple[int, ...]]:
         """The arrays of a file and their shapes, in their order."""
@@ -80,16 +77,13 @@ class SampledEntries(entries.PosteriorEntries):
         }
         if content["missing"] is not None:
             found["mean"] = (size, p)
-        found |= entries.data_shapes(content)
-        if content["fit_info"] is not None:
-            found["trace"] = (content["fit_info"]["n_trace"],)
-        if content["scores"]:
-            found["scores"] = (content["n_rows"], content["n_factors"])
-        return found
+        return {**found, **entries.data_shapes(content), **entries.further_shapes(content)}
 
     def values(self, content: dict[str, Any], arrays: dict[str, Array]) -> list[dict[str, Any]]:
         """Fields of the posterior; arrays have their shapes."""
         for name, array in arrays.items():
+            if name == "row_weights":
+                continue  # checked with the entries that all posteriors have
             right = np.isfinite(array)
             if name in ("scale", "noise_variance", "counts"):
                 right &= array > 0
@@ -110,6 +104,6 @@ class SampledEntries(entries.PosteriorEntries):
             "rotation": content["rotation"],
             "provenance": content["provenance"],
             "presentation": entries.read_presentation(content, content["n_factors"]),
-            "fit_info": entries.read_fit_info(content["fit_info"], arrays.get("trace")),
+            "fit_info": entries.FIT_INFO.read(content["fit_info"], arrays.get("trace")),
         }
         return [{**own, **entries.shared_fields(content, arrays)}]

@@ -11,7 +11,6 @@ import numpy as np
 from cuspfa._typing import Array, RandomState
 from cuspfa._utils.arguments import generator, true_or_false, whole
 from cuspfa._utils.threads import one_blas_thread
-from cuspfa._utils.wording import counted
 from cuspfa.data.in_memory import RotatedRows
 from cuspfa.errors import InputError
 from cuspfa.inference.compiled_sweeps import sweep_chains
@@ -42,7 +41,7 @@ MAX_SWEEPS_PER_DRAW, MAX_OPERATIONS = 8, 2e10
 MIN_CHAINS, DRAWS_PER_CHAIN, DRAWS_PER_ROWS_CHAIN = 40, 5, 25
 """Chains go on after their first draw: fewest chains, and about so many draws in a chain. With
 missing values a sweep goes through all rows, so that there are more."""
-SWEEPS_BETWEEN_DRAWS = 2
+SWEEPS_APART = 2
 """Sweeps from one draw of a chain to the next; with missing values one."""
 SCORES_TOGETHER = 1 << 22
 """Numbers of the scores of chains that move together: 32 MB."""
@@ -123,12 +122,6 @@ class VariationalPosterior(Posterior):
     means: Means | None = None
     rows: RowsInMemory | None = None
 
-    def __repr__(self) -> str:
-        """Short, without its arrays."""
-        p, k = self.loadings_distribution.mean.shape
-        size = f"{counted(self.n_rows, 'row')}, {counted(p, 'column')}"
-        return f"<VariationalPosterior of {counted(k, 'factor')}, {size}>"
-
     @classmethod
     def from_entries(cls, content: dict[str, Any], arrays: dict[str, Array]) -> Self:
         """The posterior of a file, from checked entries and arrays of the right shapes."""
@@ -142,7 +135,7 @@ class VariationalPosterior(Posterior):
 
     @property
     def sample_correlation(self) -> Array | None:
-        """Of the data, (p, p), where their statistics are kept.
+        """(p, p) of the data, where their statistics are kept.
 
         With missing values, those of a normal distribution without factors, by EM from where this
         one is; None where that would take long, and where neither the rows nor their correlations
@@ -366,7 +359,7 @@ class VariationalPosterior(Posterior):
                 self.loadings_distribution, self.noise_distribution, self.slab, size, rng
             )
             for first in range(some.start, len(draws), n_chains):
-                count = number if first == some.start else min(number, SWEEPS_BETWEEN_DRAWS)
+                count = number if first == some.start else min(number, SWEEPS_APART)
                 chains = sweep_chains(chains, self.swept, self.slab, self.prior, count, rng)
                 # Neighbours come from different chains, so that any few draws are of the whole.
                 part = slice(first, min(first + size, len(draws)))

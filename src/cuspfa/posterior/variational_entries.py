@@ -28,7 +28,7 @@ _OWN: records.Codecs = {
     "expected_active": PLAIN[float],
     "slab": SLAB,
     "weight": Codec(schema.number_out, schema.as_share),
-    "fit_info": entries.FIT_INFO,
+    "fit_info": entries.FIT_INFO.codec,
 }
 
 
@@ -215,7 +215,7 @@ NOT_NEGATIVE = ("loadings_weights", "loadings_eigenvalues", "active", "tail_vari
 
 def _check_values(name: str, array: Array) -> None:
     kind = name.rpartition("/")[2]
-    if kind == "trace":
+    if kind in ("trace", "row_weights"):  # checked elsewhere
         return
     may_be_infinite = kind == "loadings_eigenvalues"  # for loadings without spread
     right = ~np.isnan(array) if may_be_infinite else np.isfinite(array)
@@ -234,7 +234,7 @@ def _rebuild_part(part: dict[str, Any], arrays: dict[str, Array], prefix: str) -
 
     plausibility.check_distribution(prefix, arrays)
     known = part["fit_info"]
-    fit_info = entries.read_fit_info(known, None if known is None else of("trace"))
+    fit_info = entries.FIT_INFO.read(known, None if known is None else of("trace"))
     distribution: LoadingsDistribution
     means = None
     if "counts" in arrays:

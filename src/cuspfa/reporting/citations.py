@@ -75,6 +75,40 @@ MODEL_ERROR_PAPER = Reference(
 }""",
 )
 
+ROBUST_PAPER = Reference(
+    "lange1989robust",
+    "Lange, K. L., Little, R. J. A. & Taylor, J. M. G. (1989). Robust statistical modeling using "
+    "the t distribution. Journal of the American Statistical Association 84(408), 881–896. "
+    "doi:10.1080/01621459.1989.10478852.",
+    """@article{lange1989robust,
+  author  = {Lange, Kenneth L. and Little, Roderick J. A. and Taylor, Jeremy M. G.},
+  title   = {Robust statistical modeling using the $t$ distribution},
+  journal = {Journal of the American Statistical Association},
+  volume  = {84},
+  number  = {408},
+  pages   = {881--896},
+  year    = {1989},
+  doi     = {10.1080/01621459.1989.10478852}
+}""",
+)
+COUNT_PAPERS = (
+    PAPERS[1],
+    Reference(
+        "gopalan2015scalable",
+        "Gopalan, P., Hofman, J. M. & Blei, D. M. (2015). Scalable recommendation with "
+        "hierarchical Poisson factorization. Proceedings of the 31st Conference on Uncertainty in "
+        "Artificial Intelligence, 326–335.",
+        """@inproceedings{gopalan2015scalable,
+  author    = {Gopalan, Prem and Hofman, Jake M. and Blei, David M.},
+  title     = {Scalable recommendation with hierarchical {Poisson} factorization},
+  booktitle = {Proceedings of the 31st Conference on Uncertainty in Artificial Intelligence},
+  pages     = {326--335},
+  year      = {2015}
+}""",
+    ),
+)
+"""Of a fit to counts."""
+
 
 def made_with(posterior: Posterior) -> tuple[tuple[str, str], ...]:
     """Versions of the packages that made a fit; of those installed where they are not known."""
@@ -85,5 +119,9 @@ def references(posterior: Posterior) -> list[Reference]:
     """What to cite with a fit."""
     version = dict(made_with(posterior)).get("cuspfa", dict(versions())["cuspfa"])
     software = Reference(*(part.replace("{version}", version) for part in SOFTWARE))
-    with_error = bool(posterior.model_error)
-    return [software, *PAPERS, *([MODEL_ERROR_PAPER] if with_error else [])]
+    found = [software, *PAPERS]
+    if posterior.model_error:
+        found.append(MODEL_ERROR_PAPER)
+    if not posterior.tails.are_normal:
+        found.append(ROBUST_PAPER)
+    return found

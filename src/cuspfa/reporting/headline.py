@@ -88,10 +88,24 @@ class Count(NamedTuple):
     """Was it to be learned, and is 0 as the data do not allow that?"""
     reason: NoMarginal | None = None
     """Why they do not, where that is known."""
+    rows_too_few: int | None = None
+    """The rows, where they were too few to try more factors than these."""
+    has_categories: bool = True
+    """Were they too few for the categories of the columns too?"""
 
 
 def headline(count: Count, curve: ModelErrorCurve | None = None) -> str:
     """The number of factors, and those that remain if the model may be a little wrong."""
+    if count.rows_too_few is None:
+        return _of_number(count, curve)
+    why = f"{count.rows_too_few} rows are too few for this many columns"
+    why += " and categories" if count.has_categories else ""
+    if count.n_factors == 0:
+        return f"No factors were tried: {why}"
+    return f"{_of_number(count, curve)}; more were not tried: {why}"
+
+
+def _of_number(count: Count, curve: ModelErrorCurve | None) -> str:
     points = curve or ModelErrorCurve()
     exact = points.find(0.0)
     learned = f"with a model error of RMSEA {count.model_error:g}, which was learned"
@@ -108,7 +122,10 @@ def headline(count: Count, curve: ModelErrorCurve | None = None) -> str:
         text += f", {learned}" if count.learned else unlearned
         return text if exact is None else f"{text}; {_told_from_chance(exact, points, '')}"
     if count.model_error == 0.0 and not count.learned:
-        own = CurvePoint(0.0, count.n_factors, () if exact is None else exact.tied, 0.0, 0.0)
+        # A search that ended early may have another number than the curve.
+        near = set() if exact is None else {exact.n_factors, *exact.tied}
+        tied = tuple(sorted(near - {count.n_factors}))
+        own = CurvePoint(0.0, count.n_factors, tied, 0.0, 0.0)
         noun = " factor" if count.n_factors == 1 else " factors"
         if unlearned:  # short: the curve has the other numbers
             return f"{_told_from_chance(own, ModelErrorCurve(), noun)}{unlearned}"
@@ -122,7 +139,8 @@ def headline(count: Count, curve: ModelErrorCurve | None = None) -> str:
 
 
 def _told_from_chance(exact: CurvePoint, curve: ModelErrorCurve, noun: str) -> str:
-    text = f"{exact.n_factors or 'No'}{noun}{_others(exact)} can be told from chance"
+    number = exact.n_factors or ("No" if noun else "none")
+    text = f"{number}{noun}{_others(exact)} can be told from chance"
     near, far = curve.find(TOLERABLE), curve.find(MORE_TOLERABLE)
     if near is None or exact.n_factors == 0:
         return text

@@ -1,4 +1,4 @@
-"""What kinds of columns were analysed, and what the Gaussian model makes of them, in words."""
+"""What kinds of columns were analysed, and what the model makes of them, in words."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from cuspfa._utils.wording import counted, listed
 from cuspfa.data.screening.column_kinds import KindGroup
+from cuspfa.model.likelihoods.kinds import COUNT_KINDS, LikelihoodTable
 
 NAMED_COLUMNS = 3
 """Names of columns in a sentence."""
@@ -27,7 +28,7 @@ _POINTS = [
     "ten",
     "eleven",
 ]
-_BETTER = "cuspfa.polychoric(X).moments(), fitted by fit_moments, suits them better"
+_BETTER = "the ordinal likelihood suits them better"
 
 
 def kinds_text(groups: Sequence[KindGroup]) -> str:
@@ -35,8 +36,73 @@ def kinds_text(groups: Sequence[KindGroup]) -> str:
     return ", ".join(_group_text(one) for one in groups)
 
 
+def likelihood_text(columns: LikelihoodTable) -> str:
+    """How columns that are not Gaussian were modelled; empty if all are."""
+    if any(one.kind in COUNT_KINDS for one in columns):
+        return _counts_text(columns)
+    ordinal = [one for one in columns if one.kind == "ordinal"]
+    if not ordinal:
+        return ""
+    links = " and ".join(sorted({one.link for one in ordinal}))
+    parts = ["All columns are"]
+    if len(ordinal) < len(columns):
+        others = {"gaussian": "Gaussian", "normal_scores": "analysed by their normal scores"}
+        parts = [
+            f"{_some(columns, kind)} {words};"
+            for kind, words in others.items()
+            if any(one.kind == kind for one in columns)
+        ]
+        parts.append(_some(columns, "ordinal"))
+    return (
+        f"{' '.join(parts)} ordered categories ({links} link): their loadings and correlations "
+        "are those of latent responses."
+    )
+
+
+def has_counts(columns: LikelihoodTable) -> bool:
+    """Are there columns of counts?"""
+    return any(one.kind in COUNT_KINDS for one in columns)
+
+
+def _counts_text(columns: LikelihoodTable) -> str:
+    kinds = {one.kind for one in columns}
+    words = {
+        "gaussian": "Gaussian",
+        "normal_scores": "analysed by their normal scores",
+        "ordinal": "ordered categories",
+        "poisson": "Poisson counts",
+        "negative_binomial": "negative binomial counts",
+    }
+    if len(kinds) == 1:
+        said = [f"All columns are {words[columns[0].kind]}."]
+    else:
+        parts = [f"{_some(columns, kind)} {words[kind]}" for kind in words if kind in kinds]
+        said = ["; ".join(parts) + "."]
+    said.append(
+        "The factors change the logarithms of the rates of counts, which loadings and correlations "
+        "are those of: where a factor is higher by one standard deviation, a rate is exp(λ) times "
+        "as high, λ its entry of components_."
+    )
+    if "negative_binomial" in kinds:
+        said.append(
+            "A count with the mean m has the variance m + m²/r, with a dispersion r of its column."
+        )
+    if "poisson" in kinds:
+        said.append(
+            "Log rates of Poisson counts have no variance but that of the factors: communalities "
+            "are 1. Counts that vary more make small factors."
+        )
+    return " ".join(said)
+
+
+def _some(columns: LikelihoodTable, kind: str) -> str:
+    """Columns of a kind, with the verb."""
+    names = [one.column for one in columns if one.kind == kind]
+    return f"{listed(names, NAMED_COLUMNS)} {'is' if len(names) == 1 else 'are'}"
+
+
 def model_text(groups: Sequence[KindGroup], names: Sequence[str]) -> str:
-    """What the Gaussian model, the only one, makes of these columns, and what suits them better."""
+    """What the Gaussian model makes of these columns, and what suits them better."""
     told = {one.kind: one for one in groups}
     said = []
     items, binary = told.get("few_points"), told.get("binary")
@@ -46,11 +112,16 @@ def model_text(groups: Sequence[KindGroup], names: Sequence[str]) -> str:
             f"depend on how rare an answer is; {_BETTER}."
         )
     elif items is not None:
-        said.append("Items are treated as Gaussian, which matters little unless they are skewed.")
+        then = f": then {_BETTER}" if items.skewed else ""
+        said.append(
+            f"Items are treated as Gaussian, which matters little unless they are skewed{then}."
+        )
     if (counts := told.get("counts")) is not None:
         said.append(
-            f"Counts ({_named(counts, names)}) are treated as Gaussian, which they are not: take "
-            "logarithms or roots first."
+            f"Counts ({_named(counts, names)}) are treated as Gaussian, which they are not. "
+            "Factors of their log rates are those of the likelihood negative_binomial; where "
+            "causes of counts add, take Poisson factorization (CuspPoissonFactorization; in the "
+            "program the model poisson-factorization)."
         )
     if (codes := told.get("codes")) is not None:
         verb = "looks" if len(codes.columns) == 1 else "look"

@@ -52,11 +52,20 @@ def settings_text(settings: FitSettings) -> str:
         "model error": f"{settings.model_error:g}"
         if settings.model_error != "auto"
         else "to be learned",
+        **({"likelihood": _likelihood_text(settings)} if settings.likelihood != "gaussian" else {}),
+        **({"robust": "yes"} if settings.robust else {}),
         "rotation": "none (principal axes)" if rotation is None else rotation.method,
         "seed": seed if isinstance(seed, int) else seeds[seed],
         **{name: settings.engine.values[name] for name in sorted(settings.engine.values)},
     }
     return ", ".join(f"{name} {value}" for name, value in values.items()) + "."
+
+
+def _likelihood_text(settings: FitSettings) -> str:
+    chosen = settings.likelihood
+    if isinstance(chosen, str):
+        return chosen
+    return "by column (" + ", ".join(f"{name}: {word}" for name, word in chosen) + ")"
 
 
 def warning_texts(provenance: Provenance) -> list[str]:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from cuspfa._utils.fit_warning_text import CLASSES, engine_code
 from cuspfa.data.provenance import DataProvenance
 from cuspfa.data.tables.read_options import ReadOptions
+from cuspfa.model.likelihoods.kinds import GIVEN_OFFSET, from_setting
 from cuspfa.posterior.error_curve import CurvePoint
 from cuspfa.posterior.provenance import FitSettings, Provenance
 from cuspfa.rotation.gpa import Rotation, as_rotation
@@ -84,6 +85,8 @@ def _imported_names(settings: FitSettings) -> set[str]:
         names |= {"CuspPrior", type(settings.prior.slab).__name__}
     if settings.rotation is not None and not _is_named(settings.rotation):
         names.add("Rotation")
+    if "Ordinal(" in repr(from_setting(settings.likelihood)):
+        names.add("Ordinal")
     return names
 
 
@@ -102,6 +105,12 @@ def _model_code(settings: FitSettings) -> str:
         given["standardize"] = "False"
     if settings.model_error != 0.0:
         given["model_error"] = repr(settings.model_error)
+    if settings.likelihood != "gaussian":
+        given["likelihood"] = repr(from_setting(settings.likelihood))
+    if settings.offset not in (None, GIVEN_OFFSET):
+        given["offset"] = repr(settings.offset)
+    if settings.robust:
+        given["robust"] = "True"
     if settings.rotation is not None:
         plain = _is_named(settings.rotation)
         given["rotation"] = repr(settings.rotation.method if plain else settings.rotation)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cuspfa._utils.wording import signed
+from cuspfa._typing import Array
+from cuspfa._utils.wording import capitalized, counted, signed
 from cuspfa.reporting.headline import headline, large_share, strength
 from cuspfa.reporting.labels import axes_name, shortened
 from cuspfa.reporting.summary import LISTED_FACTORS, count_of, size_text
@@ -15,6 +16,7 @@ from cuspfa.rotation.axes import shares
 
 if TYPE_CHECKING:
     from cuspfa.posterior.base import Posterior
+    from cuspfa.posterior.factorization import FactorizationPosterior
 
 NOTEBOOK_ITEMS, NOTEBOOK_NAME = 3, 30
 """Variables of each factor that are shown, and characters of a name."""
@@ -30,15 +32,37 @@ def repr_html(posterior: Posterior) -> str:
     size = size_text(posterior.n_rows, len(names)) + (f"; {strong}" if strong else "")
     axes = axes_name(posterior.rotation)
     heads = posterior.presentation.heads(len(share), "{}")
+    items = [
+        _items(column, names, [signed(float(value)) for value in column])
+        for column in rotated_solution.loadings[:, :LISTED_FACTORS].T
+    ]
+    about = f"{size}; {escape(axes)}; {_convergence(posterior)}"
+    return _page(headline(count_of(posterior)), about, heads, share, items)
+
+
+def count_repr_html(posterior: FactorizationPosterior) -> str:
+    """What a notebook shows of a fit to counts; items are parts of a factor's events."""
+    k, names = posterior.n_active, posterior.column_names
+    size = size_text(posterior.n_rows, posterior.n_columns)
+    items = [
+        _items(own, names, [f"{value:.2f}" for value in own])
+        for own in posterior.column_shares.T[:LISTED_FACTORS]
+    ]
+    title = capitalized(counted(k, "factor")) + " of counts"
+    about = f"{size}; {_convergence(posterior)}"
+    return _page(title, about, posterior.presentation.heads(k, "{}"), posterior.shares, items)
+
+
+def _page(title: str, about: str, heads: list[str], share: Array, items: list[str]) -> str:
     lines = [
         '<div style="font-family:system-ui,sans-serif;line-height:1.45;max-width:46em">',
-        f"<div><strong>{escape(headline(count_of(posterior)))}</strong></div>",
-        f'<div style="opacity:.7">{size}; {escape(axes)}; {_convergence(posterior)}</div>',
+        f"<div><strong>{escape(title)}</strong></div>",
+        f'<div style="opacity:.7">{about}</div>',
     ]
     if len(share):
         lines.append('<table style="border-collapse:collapse;margin-top:.5em">')
         lines += [
-            _row(heads[h], float(part), rotated_solution.loadings[:, h], names, float(share.max()))
+            _row(heads[h], float(part), items[h], float(share.max()))
             for h, part in enumerate(share[:LISTED_FACTORS])
         ]
         lines.append("</table>")
@@ -48,18 +72,19 @@ def repr_html(posterior: Posterior) -> str:
     return "".join(lines)
 
 
-def _convergence(posterior: Posterior) -> str:
+def _convergence(posterior: Posterior | FactorizationPosterior) -> str:
     fit_info = posterior.fit_info
     if fit_info is None:
         return "no record of the fit"
     return "converged" if fit_info.converged else escape(fit_info.status)
 
 
-def _row(head: str, part: float, column: np.ndarray, names: list[str], top: float) -> str:
+def _items(column: Array, names: list[str], values: list[str]) -> str:
     best = np.argsort(-np.abs(column), kind="stable")[:NOTEBOOK_ITEMS]
-    items = ", ".join(
-        f"{escape(shortened(names[j], NOTEBOOK_NAME))} {signed(float(column[j]))}" for j in best
-    )
+    return ", ".join(f"{escape(shortened(names[j], NOTEBOOK_NAME))} {values[j]}" for j in best)
+
+
+def _row(head: str, part: float, items: str, top: float) -> str:
     width = 100 * max(part, 0.0) / (top or 1.0)
     bar = (
         '<div style="background:#0072b2;height:.65em;border-radius:2px;min-width:2px;'

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import math
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
 from cuspfa._typing import Array
-from cuspfa._utils.fit_warning import FitWarning, ModelErrorNotLearned
+from cuspfa._utils.fit_warning import (
+    FewRowsForCounts,
+    FewRowsForFactors,
+    FitWarning,
+    ModelErrorNotLearned,
+)
 from cuspfa._utils.wording import capitalized, counted, p_value
 from cuspfa.data.screening.column_kinds import KindGroup
 from cuspfa.diagnostics.cautions import cautions
@@ -22,6 +27,7 @@ from cuspfa.diagnostics.fit_measures import (
     other_rules,
 )
 from cuspfa.diagnostics.reliability import determinacy
+from cuspfa.model.likelihoods.kinds import LikelihoodTable
 from cuspfa.posterior.draws import N_DRAWS, Draws, Interval
 from cuspfa.posterior.error_curve import TOLERABLE, ModelErrorCurve
 from cuspfa.posterior.fit_info import ModelErrorPath, SearchEntry
@@ -34,14 +40,16 @@ from cuspfa.reporting.headline import (
     large_share,
     strength,
 )
-from cuspfa.reporting.kinds_text import kinds_as_json, kinds_text, model_text
+from cuspfa.reporting.kinds_text import kinds_as_json, kinds_text, likelihood_text, model_text
 from cuspfa.reporting.labels import short_names, shortened, width
+from cuspfa.reporting.outlying_rows import OutlyingRows, rows_of_small_weight
 from cuspfa.reporting.provenance_text import caution_text
 from cuspfa.reporting.recipe import NextStep, next_step
 from cuspfa.rotation.axes import EMPTY_SHARE
 
 if TYPE_CHECKING:
     from cuspfa.posterior.base import Posterior
+    from cuspfa.posterior.category_tables import CountTable
     from cuspfa.posterior.variational import VariationalPosterior
     from cuspfa.rotation.aligned import AlignedDraws
 
@@ -121,16 +129,24 @@ class Summary:
     """How to fit the factors that remain if the model may be off by RMSEA 0.05."""
     kinds: tuple[KindGroup, ...] = ()
     """Columns by kind; empty where rows were not seen, or are too few."""
+    likelihoods: LikelihoodTable = field(default_factory=LikelihoodTable)
+    """The likelihood of each column."""
+    answers_omega: float = math.nan
+    """ω of the sum of the answers, of ordinal columns."""
+    outlying_rows: OutlyingRows | None = None
+    """Rows that count less than others; None of a fit that is not robust."""
     cautions: tuple[FitWarning, ...] = ()
     """What the result, or the kinds of its columns, warn of."""
     caution_texts: tuple[str, ...] = ()
-    """The same in words."""
+    """The sentences of `cautions`."""
 
     @property
     def kinds_text(self) -> str:
         """The kinds of columns, and what the model makes of them; empty if they are not known."""
         if not self.kinds:
             return ""
+        if told := likelihood_text(self.likelihoods):
+            return f"{kinds_text(self.kinds)}. {told}"
         return f"{kinds_text(self.kinds)}. {model_text(self.kinds, self.columns)}"
 
     @property
@@ -140,13 +156,19 @@ class Summary:
         return size_text(self.n_rows, self.n_columns) + (f"; {found}" if found else "")
 
     def __str__(self) -> str:
+        return self.text()
+
+    def text(self, *, with_next_step: bool = True) -> str:
+        """The page; without the next step, where that is shown at another place."""
         lines = headline_lines(self.headline)
         lines += textwrap.wrap(self.remark, PAGE_WIDTH, subsequent_indent="  ")
         lines += textwrap.wrap(self.size, PAGE_WIDTH)
         lines += textwrap.wrap(self.kinds_text, PAGE_WIDTH, break_on_hyphens=False)
+        if self.outlying_rows is not None:
+            lines += textwrap.wrap(str(self.outlying_rows), PAGE_WIDTH)
         parts = (
             lines,
-            self._lines_of_errors(),
+            self._lines_of_errors() + (self._lines_of_next_step() if with_next_step else []),
             _lines_of_factors(self.factors, self.columns),
             self._lines_of_fit(),
             self._lines_of_cautions(),
@@ -159,6 +181,8 @@ class Summary:
         lines = []
         if self.fit is not None:
             lines += _fit_lines(self.fit)
+            if not math.isnan(self.answers_omega):
+                lines[-1] += f" (latent responses), {self.answers_omega:.2f} (sum of the answers)"
             lines += textwrap.wrap(of_the_model(self.model_error), PAGE_WIDTH)
         lines += _residual_lines(self.residuals, self.columns)
         others = [
@@ -178,12 +202,15 @@ class Summary:
         return [line for lines in wrapped for line in lines]
 
     def _lines_of_errors(self) -> list[str]:
-        """The curve, the ridge and the next step."""
+        """The curve and the ridge."""
         lines = curve_lines(self.curve)
         lines += textwrap.wrap(ridge_text(self.ridge), PAGE_WIDTH)
-        if self.next_step is not None:
-            lines += [next_words(self.curve), f"  {self.next_step.command or self.next_step.model}"]
         return lines
+
+    def _lines_of_next_step(self) -> list[str]:
+        if self.next_step is None:
+            return []
+        return [next_words(self.curve), f"  {self.next_step.command or self.next_step.model}"]
 
 
 def size_text(n_rows: int, n_columns: int) -> str:
@@ -311,6 +338,8 @@ def summarise(posterior: Posterior, draws: Draws, aligned: AlignedDraws | None =
     names = posterior.column_names
     rotated_solution, flat = posterior.rotated_solution, posterior.standardized_loadings
     loadings = rotated_solution.loadings
+    if aligned is None and posterior.rotation is not None:
+        aligned = posterior.align(draws=draws)
     share, (lower, upper) = factor_shares(posterior, draws, aligned)
     given = posterior.presentation.factor_names
     noise = 1.0 - np.sum(flat**2, axis=1)
@@ -336,7 +365,8 @@ def summarise(posterior: Posterior, draws: Draws, aligned: AlignedDraws | None =
         parallel, partial = other_rules(correlation, posterior.correlation_rows)
     rule = large_share(len(names), posterior.n_rows)
     curve, provenance = posterior.model_error_curve, posterior.provenance
-    found = cautions(posterior, np.median(draws.communality, axis=0))
+    agreement = 1.0 if aligned is None else aligned.quality
+    found = cautions(posterior, np.median(draws.communality, axis=0), fit, agreement)
     return Summary(
         headline_of(posterior),
         posterior.n_rows,
@@ -355,9 +385,17 @@ def summarise(posterior: Posterior, draws: Draws, aligned: AlignedDraws | None =
         ridge=ModelErrorPath() if posterior.fit_info is None else posterior.fit_info.model_errors,
         next_step=next_step(provenance, curve.find(0.0), curve.find(TOLERABLE)),
         kinds=() if provenance is None else provenance.kinds,
+        likelihoods=posterior.likelihoods,
+        answers_omega=posterior.answers_omega,
+        outlying_rows=rows_of_small_weight(posterior),
         cautions=found,
         caution_texts=tuple(caution_text(one, provenance) for one in found),
     )
+
+
+def _finite(rows: CountTable) -> list[dict[str, Any]]:
+    """Rows with None in place of infinite dispersions, which JSON does not have."""
+    return [{key: None if one == math.inf else one for key, one in row.items()} for row in rows]
 
 
 def count_of(posterior: Posterior) -> Count:
@@ -368,6 +406,8 @@ def count_of(posterior: Posterior) -> Count:
     learned = to_learn and (bool(pairs) or posterior.model_error > 0)
     known = () if provenance is None else provenance.warnings
     reasons = [one.reason for one in known if isinstance(one, ModelErrorNotLearned)]
+    limits = [one for one in known if isinstance(one, FewRowsForFactors | FewRowsForCounts)]
+    too_few = next((one for one in limits if one.n_factors == posterior.n_active), None)
     values = np.linalg.svd(posterior.standardized_loadings, compute_uv=False) ** 2
     n_nonempty = int(np.sum(values > EMPTY_SHARE * len(posterior.scale)))
     return Count(
@@ -378,6 +418,8 @@ def count_of(posterior: Posterior) -> Count:
         learned=learned,
         not_learned=to_learn and pairs is not None and not learned,
         reason=next(iter(reasons), None),
+        rows_too_few=None if too_few is None else too_few.n_rows,
+        has_categories=isinstance(too_few, FewRowsForFactors),
     )
 
 
@@ -473,10 +515,16 @@ def as_dict(
         },
         "column_kinds": kinds_as_json(found.kinds, posterior.column_names),
         "column_kinds_text": found.kinds_text,
+        "row_weights": None if found.outlying_rows is None else found.outlying_rows.as_json(),
         "cautions": [
             {**one.to_dict(), "message": text}
             for one, text in zip(found.cautions, found.caution_texts, strict=True)
         ],
+        "likelihoods": [{**one._asdict(), "levels": list(one.levels)} for one in found.likelihoods],
+        "thresholds": list(posterior.threshold_table(draws=draws)),
+        "counts": _finite(posterior.count_table(draws=draws)),
+        "categories": list(posterior.category_probabilities(draws=draws)),
+        "answers_omega": _none_for_nan(found.answers_omega),
         "n_factors": len(found.factors),
         "n_large_factors": found.n_large,
         "large_share": found.large_share.value,

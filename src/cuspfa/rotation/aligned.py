@@ -14,6 +14,7 @@ from cuspfa._utils.tables import Columns, TabularResult, html_table
 from cuspfa.data.column_choice import check_columns
 from cuspfa.data.names import check_same_width
 from cuspfa.data.validate import check_rows
+from cuspfa.errors import InputError
 from cuspfa.missing.kernels import draw_observed_scores
 from cuspfa.missing.patterns import IncompleteRows
 from cuspfa.posterior.draws import Draws, check_draws
@@ -76,7 +77,7 @@ class LoadingTable(TabularResult):
         return {**found, "false_sign_rate": self.false_sign_rate.ravel().tolist()}
 
     def _repr_html_(self) -> str:
-        """By variable and factor: the mean, and the interval in brackets."""
+        """A table by variable and factor: the mean, and the interval in brackets."""
         columns: dict[str, list[str]] = {"variable": self.names}
         heads = self.factor_names or [f"factor{h}" for h in range(1, self.mean.shape[1] + 1)]
         for h, head in enumerate(heads):
@@ -245,7 +246,7 @@ class AlignedDraws:
         names = [self.names[j] for j in rows]
         return LoadingTable(mean, lower, upper, rate, names, self.factor_names)
 
-    def top_items(self, number: int = 5, prob: float = 0.95) -> list[list[Item]]:
+    def top_items(self, n_items: int = 5, prob: float = 0.95) -> list[list[Item]]:
         """The variables of largest absolute mean loading on each factor, with intervals.
 
         Examples
@@ -257,7 +258,7 @@ class AlignedDraws:
         >>> [sorted(item.name for item in factor) for factor in items]
         [['A2', 'A5', 'E4'], ['N1', 'N2', 'N3'], ['C3', 'C4', 'C5']]
         """
-        number = whole("number", number, 1)
+        number = whole("n_items", n_items, 1)
         table = self.table(prob)
         order = np.argsort(-np.abs(table.mean), axis=0, kind="stable")[:number]
         return [[table.item(j, h) for j in order[:, h]] for h in range(order.shape[1])]
@@ -282,6 +283,11 @@ class AlignedDraws:
         ScoreTable
             `mean`, `lower` and `upper`, (n, K) each; of draws that have the factor.
         """
+        if self.draws.thresholds is not None:
+            raise InputError(
+                "AlignedDraws.scores is for Gaussian columns. Use factor_scores of the model: its "
+                "covariances are those given loadings and thresholds."
+            )
         ends, rng = tails(prob), generator(random_state)
         rows = check_rows(X, allow_missing=True).rows
         check_same_width("AlignedDraws", len(self.names), rows.shape[1])

@@ -210,7 +210,7 @@ def _aligned(draws: Draws, goal: RotatedLoadings) -> Array:
 
 
 def _paired_congruence(a: Array, b: Array) -> Array:
-    """Of columns, along the last axis but one; NaN where there is none."""
+    """Congruence of columns, along the last axis but one; NaN where there is none."""
     with np.errstate(invalid="ignore", divide="ignore"):
         size = np.sqrt(np.sum(a**2, axis=-2) * np.sum(b**2, axis=-2))
         return np.asarray(np.sum(a * b, axis=-2) / size)

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, cast, get_args
 import numpy as np
 
 from cuspfa._typing import Array, BoolArray
-from cuspfa._utils.arguments import generator, must_be, one_of, positive, whole
+from cuspfa._utils.arguments import generator, is_number, must_be, one_of, positive, whole
 from cuspfa._utils.linalg import polar_factor
 from cuspfa._utils.tables import Columns, data_frame, html_table
 from cuspfa.errors import DataError, InputError
@@ -451,7 +451,7 @@ def _ordered(rows: Array, matrix: Array) -> Array:
 
 
 def _free_signs(pattern: Array, rotation: Rotation) -> Array:
-    """Of columns for which a target asks for nothing but zeros."""
+    """Signs of columns for which a target has nothing but zeros."""
     asked = np.nan_to_num(np.array(rotation.target, dtype=float)).any(axis=0)
     return np.where(asked, 1.0, signs(pattern))
 
@@ -467,7 +467,7 @@ def _random_axes(number: int, k: int, rng: np.random.Generator) -> Array:
 
 
 def _finite(name: str, value: Any) -> float:
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.number)):
+    if not is_number(value):
         raise must_be(name, "a number", value)
     if not np.isfinite(value):
         raise must_be(name, "a finite number", value)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from cuspfa import CuspFactorAnalysis, Moments, RowStream, datasets, load
 from cuspfa.data.screening.column_kinds import KindGroup, KindWatcher, column_kinds
@@ -85,6 +86,17 @@ def test_an_outlying_value_makes_no_column_skewed() -> None:
     assert kind_of(-np.random.default_rng(1).exponential(size=N)) == "skewed"
 
 
+def test_codes_for_missing_values_make_no_other_kind() -> None:
+    rng = np.random.default_rng(3)
+    table = rng.integers(1, 7, (200, 4)).astype(float)
+    table[:5, 0], table[9, 1], table[7, 2] = -99.0, -99.0, -99.0  # once in some columns
+    (items,) = column_kinds(table)
+    assert items.kind == "few_points"
+    assert items.points == (6, 6)
+    table[:, 3] = rng.choice([101.0, 205.0, 342.0, 507.0], 200)
+    assert [one.kind for one in column_kinds(table)] == ["few_points", "codes"]
+
+
 def test_few_rows_and_empty_columns_are_not_judged() -> None:
     assert column_kinds(np.ones((19, 2)) * [[1.0, 2.0]]) == ()
     hardly = np.full((50, 1), np.nan)
@@ -140,3 +152,13 @@ def test_moments_have_none_and_nothing_is_said() -> None:
 
 def test_a_group_is_a_value() -> None:
     assert KindGroup("counts", (1,)) == KindGroup("counts", (1,), None, ())
+
+
+def test_sparse_counts_are_told_and_other_sparse_rows_are_not() -> None:
+    counts = sparse.csr_matrix(RNG.poisson(0.3, (200, 6)))
+    assert column_kinds(counts) == (KindGroup("counts", tuple(range(6))),)
+    assert column_kinds((counts > 0).astype(float)) == ()
+    assert column_kinds(counts.log1p()) == ()
+    assert column_kinds(counts[:5]) == ()
+    text = str(CuspFactorAnalysis(n_factors=0).fit(counts).posterior_.summary(n_draws=10))
+    assert "CuspPoissonFactorization" in text

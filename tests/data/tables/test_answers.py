@@ -137,6 +137,18 @@ def test_words_alone_are_an_error_with_advice(
     assert "; to give it: --order 'low,…,high'. asked0, asked1" in said
 
 
+def test_the_answers_of_the_ipip(tmp_path: Path) -> None:
+    five = "Very Inaccurate/Moderately Inaccurate/Neither Accurate Nor Inaccurate"
+    five += "/Moderately Accurate/Very Accurate"
+    six = "Very Inaccurate/Moderately Inaccurate/Slightly Inaccurate/Slightly Accurate"
+    six += "/Moderately Accurate/Very Accurate"
+    for line in (five, six):
+        scale = line.split("/")
+        found = read_table(table(tmp_path, q=words(1, scale)))
+        assert found.answers[0].rule == "accuracy"
+        np.testing.assert_array_equal(found.rows[:, 0], codes(1, len(scale)) + 1)
+
+
 def test_numbers_with_a_blank_among_them_are_no_words(tmp_path: Path) -> None:
     path = tmp_path / "t.xlsx"
     cells: list[Any] = list(codes(1, 5) + 1)
@@ -155,6 +167,30 @@ def test_scales_have_each_word_once_and_sides_that_mirror() -> None:
     for word, rank in ranks.items():
         if word.endswith(" agree") and "neither" not in word:
             assert rank + ranks[word.replace("agree", "disagree")] == 2 * ranks["neutral"]
+
+
+def test_items_of_one_question_of_qualtrics_have_short_labels(tmp_path: Path) -> None:
+    stem = "How well does this describe you?\nChoose one."
+    wording = [
+        *(f"{stem} - I worry", f"{stem} - I run - often", f"{stem} - I smile"),
+        *("Whom do you trust? - Selected Choice", "Whom do you trust? - Text", "How old? - Years"),
+    ]
+    rows = np.random.default_rng(0).integers(1, 6, (60, 6)).tolist()
+    frame = pd.DataFrame([wording, [f'{{"ImportId":"Q{j}"}}' for j in range(6)], *rows])
+    frame.columns = [f"Q{j}" for j in range(6)]
+    frame.to_csv(tmp_path / "q.csv", index=False)
+    found = read_table(tmp_path / "q.csv")
+    assert [one.label for one in found.labels] == [
+        "I worry",
+        "I run - often",
+        "I smile",
+        *wording[3:],
+    ]
+    said = [str(one) for one in found.notes if one.code == "shared_question"]
+    assert said == [
+        "Labels of items are without the question that they share: "
+        '"How well does this describe you? Choose one."'
+    ]
 
 
 def test_three_header_rows_of_qualtrics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

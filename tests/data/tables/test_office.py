@@ -129,6 +129,21 @@ def test_a_folder_of_workbooks(frame: Any, tmp_path: Path) -> None:
 # --- sheets and cells ---
 
 
+def test_a_sheet_that_is_no_table_names_the_others(frame: Any, tmp_path: Path) -> None:
+    path = tmp_path / "t.xlsx"
+    for first in (
+        pd.DataFrame({"note": ["Codebook", "1 = no"]}),
+        pd.DataFrame({"item": list("abcdefghijkl"), "wording": list("abcdefghijkl")}),
+        pd.DataFrame({"item": ["1", "2", "mean"], "value": [1, 3, 2]}),
+    ):
+        with pd.ExcelWriter(path, engine="xlsxwriter") as book:
+            first.to_excel(book, sheet_name="Read me", index=False)
+            frame.to_excel(book, sheet_name="Answers", index=False)
+        with pytest.raises(DataError, match=r"Sheet 'Read me' .*another one: sheet='Answers'"):
+            read_table(path)
+        assert read_table(path, sheet="Answers").names == NAMES
+
+
 def test_sheets_by_name_and_number(frame: Any, tmp_path: Path) -> None:
     path = tmp_path / "t.xlsx"
     with pd.ExcelWriter(path, engine="xlsxwriter") as book:
@@ -167,6 +182,14 @@ def test_the_program_takes_a_sheet(
     assert run_program(["fit", str(path), "--factors", "1"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "Sheet 'First' of the workbook is read. For another one: --sheet Second" in shown
+    for words, told in (
+        (["--columns", "a,zz"], "--columns: there is no column 'zz'."),
+        (["--factors", "50"], "--factors must be at most the "),
+    ):
+        assert run_program(["fit", str(path), *words]) == 2
+        err = capsys.readouterr().err
+        assert told in err
+        assert "Sheet 'First' of the workbook is read. For another one: --sheet Second" in err
     assert run_program(["fit", str(path), "--factors", "1", "--sheet", "2", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["columns"] == ["a", "b", "c"]
 
@@ -229,6 +252,25 @@ def test_labels_and_user_missing_values_of_spss(tmp_path: Path) -> None:
     assert read_table(path, columns=["b", "c"]).labels == LABELS[1:]
 
 
+def test_labels_of_missing_values_are_no_labels_of_answers(tmp_path: Path) -> None:
+    frame = pd.DataFrame({name: rating(j) for j, name in enumerate("abcd")})
+    frame.loc[3, "a"], frame.loc[4, "b"] = -9, 98
+    words: dict[int | float, str] = {1: "never", 5: "often", -9: "refused", 98: "filtered"}
+    path = tmp_path / "t.sav"
+    pyreadstat.write_sav(
+        frame,
+        path,
+        variable_value_labels=dict.fromkeys("ab", words),
+        missing_ranges={"a": [-9], "b": [{"lo": 90, "hi": 99}]},
+    )
+    answers = (ValueLabel(1.0, "never"), ValueLabel(5.0, "often"))
+    first, second = read_table(path).labels
+    assert set(first.values) == {*answers, ValueLabel(98.0, "filtered")}  # not declared for "a"
+    assert second.values == answers  # "refused" is not declared for "b", and nobody has it
+    first, second = read_table(path, missing=[-9, 98]).labels
+    assert first.values == second.values == answers
+
+
 def test_a_value_labelled_as_missing_and_not_declared(tmp_path: Path) -> None:
     frame = pd.DataFrame({name: rating(j) for j, name in enumerate("abcd")})
     frame.loc[3, ["a", "c"]], frame.loc[4, "a"], frame.loc[7, "d"] = 9, 8, 7
@@ -262,6 +304,23 @@ def test_labels_and_missing_values_of_stata(tmp_path: Path) -> None:
     table = read_table(path)
     assert table.labels == (ColumnLabels("a", "I worry", (ValueLabel(1.0, "never"),)),)
     assert table.n_missing == {"a": 1}
+
+
+AS_TEXT = """A 2 262658 131840 787 2 13 12 1 2 3 4 5 6 7 8 9 10 11 NA 14 12 0.5 1 1.5 2 2.5 3 3.5
+4 4.5 5 5.5 6 1026 1 262153 5 names 16 2 262153 1 a 262153 1 b 1026 1 262153 5 class 16 1 262153 10
+data.frame 1026 1 262153 9 row.names 13 2 NA -12 254"""
+"""saveRDS(data.frame(a = c(1:11, NA), b = seq(0.5, 6, by = 0.5)), ascii = TRUE, version = 2) in R,
+a word in each line."""
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_r_files_that_were_saved_as_text(tmp_path: Path, pack: Any) -> None:
+    path = tmp_path / "t.rds"
+    path.write_bytes(pack("\n".join([*AS_TEXT.split(), ""]).encode()))
+    table = read_table(path)
+    assert (table.kind, table.names) == ("R", ["a", "b"])
+    np.testing.assert_array_equal(table.rows[:, 0], [*range(1, 12), np.nan])
+    np.testing.assert_array_equal(table.rows[:, 1], np.arange(1, 13) / 2)
 
 
 def test_r_data_frames(tmp_path: Path) -> None:
@@ -502,3 +561,21 @@ def test_formulas_without_stored_values(tmp_path: Path) -> None:
             cells.write_formula(i, 0, "=RAND()", None, "")
     with pytest.raises(DataError, match="are formulas without stored values"):
         read_table(path)
+
+
+def test_files_that_grow_beyond_what_tables_do_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source_bytes, "LEAST_EXPANDED", 1 << 20)
+    bomb = b"a,b\n" + b"0" * (1 << 22)
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(bomb))
+    with zipfile.ZipFile(tmp_path / "t.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("t.csv", bomb)
+    for name in ("t.csv.gz", "t.zip"):
+        with pytest.raises(DataError, match=r"t\..*, once it is decompressed, is longer than 1.05"):
+            read_table(tmp_path / name)
+    rows = np.random.default_rng(0).integers(0, 2, (400_000, 2))
+    text = "a,b\n" + "\n".join(f"{a},{b}" for a, b in rows)
+    (tmp_path / "u.csv.gz").write_bytes(gzip.compress(text.encode()))
+    assert len(text) > 1 << 20
+    assert read_table(tmp_path / "u.csv.gz").n_rows == 400_000

@@ -154,7 +154,7 @@ def test_screening(rows: Any, readers: Any) -> None:
             "none": "empty",
             "born": "dates",
         }
-        with pytest.warns(CuspWarning, match=r"6 column\(s\) are dropped \('person': counts the"):
+        with pytest.warns(CuspWarning, match=r"Dropped 6 columns \('person': counts the"):
             CuspFactorAnalysis(n_factors=1).fit(at.path)
         at.path.unlink()
         (at.path.parent / "folder" / path).unlink()
@@ -244,7 +244,7 @@ def test_a_fit_keeps_dropped_columns_as_values(rows: Any, readers: Any, tmp_path
     frame = pd.DataFrame(rows, columns=NAMES)
     frame.insert(0, "ward", "B-secret")
     path = readers(frame.to_csv(index=False, header=True)).path
-    with pytest.warns(CuspWarning, match=r"1 column\(s\) are dropped \('ward': text\)"):
+    with pytest.warns(CuspWarning, match=r"Dropped 1 column \('ward': text\)"):
         model = CuspFactorAnalysis(n_factors=1).fit(path)
     model.posterior_.save(tmp_path / "fit")
     for posterior in (model.posterior_, load(tmp_path / "fit")):
@@ -301,6 +301,24 @@ def test_bad_arguments(options: dict[str, Any], message: str, rows: Any, readers
         read_table(path, **options)
     with pytest.raises(InputError, match="path must be"):
         read_table(3)
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b"<html><table><tr><td>a</td></tr></table></html>", "a web page"),
+        (b"\xef\xbb\xbf\r\n<!DOCTYPE HTML><html></html>", "a web page"),
+        (b"{\\rtf1\\ansi a,b}", "a document in rich text"),
+        (b'<?xml version="1.0"?><Workbook></Workbook>', "an XML file"),
+        (b"%PDF-1.7", "a PDF file"),
+    ],
+)
+def test_other_files_under_the_name_of_a_table(tmp_path: Path, content: bytes, what: str) -> None:
+    """Programs write web pages and call them workbooks."""
+    path = tmp_path / "export.xls"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=f"export.xls is {what}. Save the table as CSV"):
+        read_table(path)
 
 
 def test_a_saved_fit_is_no_table_and_python_is_told_how_to_load_it(tmp_path: Path) -> None:

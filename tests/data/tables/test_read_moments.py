@@ -151,6 +151,9 @@ def test_what_is_no_matrix(tmp_path: Path) -> None:
         read_moments(path)
     with pytest.raises(InputError, match="sds must be positive"):
         read_moments(path, n=N, sds=-SDS)
+    path.write_text("a,b\n1,0.5\n0.5," + "9" * 200_000)
+    with pytest.raises(DataError, match=r"line 3 cannot be read \(field larger than"):
+        read_moments(path, n=N)
 
 
 def test_a_covariance_matrix(tmp_path: Path) -> None:
@@ -206,6 +209,17 @@ def test_the_program_reads_a_triangle_without_its_diagonal(
     path.write_text(TRIANGLES["lower, no diagonal, rows"][0])
     assert run_program(["fit", str(path), "--correlation", "--n", "200", "--quiet"]) == 0
     assert "column1" not in capsys.readouterr().err
+
+
+def test_a_triangle_read_as_rows_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "R.csv"
+    path.write_text("1\n.5,1\n.4,.6,1\n.3,.5,.6,1\n")
+    with pytest.raises(DataError, match=r"triangle of a correlation matrix: .*read_moments\("):
+        read_table(path)
+    path.write_text("a,b\n1,2\n3\n" + "4,5\n" * 20)  # a row that is too short is no triangle
+    with pytest.raises(DataError) as told:
+        read_table(path)
+    assert "correlation matrix" not in str(told.value)
 
 
 AMBIGUOUS = r"correlations of 4 variables without the diagonal, or a matrix of 3 variables"

@@ -1,7 +1,10 @@
 """The compiled core is optional: what is said without it, and that answers are the same."""
 
+import re
+import tomllib
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -67,6 +70,15 @@ def test_answers_are_the_same_without_it(request):
     assert one.fit_info.lower_bound == pytest.approx(two.fit_info.lower_bound, abs=1e-8)
     drawn, again = (post.draw(50, random_state=1).covariance for post in (one, two))
     np.testing.assert_allclose(drawn, again, rtol=1e-8, atol=1e-8)
+
+
+def test_wheels_are_tried_with_all_kernels():
+    """The command that tries a wheel names them, and an extension that was not built is missed."""
+    root = Path(__file__).parents[3]
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    (named,) = re.findall(r"map\(kernel, '(.*?)'", project["tool"]["cibuildwheel"]["test-command"])
+    sources = (root / "src/cuspfa/inference/_kernels").glob("*.pyx")
+    assert named.split() == sorted(source.stem for source in sources)
 
 
 def test_a_subclass_of_a_slab_is_left_to_numpy():

@@ -12,19 +12,6 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture
-def both_ways(monkeypatch):
-    """A function's answers by the kernel and by NumPy."""
-
-    def answers(module, call):
-        compiled = call()
-        with monkeypatch.context() as patch:
-            patch.setattr(module, "kernel", lambda name: None)
-            return compiled, call()
-
-    return answers
-
-
 @pytest.mark.parametrize("k", [0, 1, 2, 5, 13])
 def test_metrics_of_directions(k, both_ways):
     rng, p = np.random.default_rng(k), 20

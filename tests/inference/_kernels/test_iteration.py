@@ -89,7 +89,7 @@ def assert_same(one, two, tolerance):
     assert one.loadings.log_det == pytest.approx(two.loadings.log_det, rel=tolerance, abs=1e-8)
     assert one.scores.log_det == pytest.approx(two.scores.log_det, rel=tolerance, abs=1e-8)
     for value, other in zip(vars(one.slab).values(), vars(two.slab).values(), strict=True):
-        assert value == pytest.approx(other, rel=1e-8)
+        assert value == pytest.approx(other, rel=max(tolerance, 1e-8))
 
 
 @pytest.mark.parametrize("layout", ["gram", "rows"])
@@ -101,7 +101,9 @@ def test_states_and_bounds_are_those_of_the_definition(shape, slab, layout):
     state = state_at(mean, np.full(source.p, 0.5), source, prior, 50)
     state = state._replace(scores=source.expect_scores(state.loadings, state.noise.precision))
     assert can_run(state, source, prior)
-    for n_iter, tolerance in ((1, 1e-10), (30, 1e-8)):
+    # After 30 iterations rounding may decide whether a step is kept that gains nothing. It moves
+    # loadings by about the root of rounding; so does a start that differs in its last digit.
+    for n_iter, tolerance in ((1, 1e-10), (30, 1e-7)):
         expected, totals = state, []
         for _ in range(n_iter):
             expected = iteration(expected, source, prior)
@@ -222,3 +224,23 @@ def test_what_the_kernel_does_not_know_is_left_to_numpy():
         assert not can_run(state, source, prior)
     prior = CuspPrior()
     assert not can_run(state_at(mean[:, :0], np.full(6, 0.5), source, prior, 7), source, prior)
+
+
+@pytest.mark.parametrize("apart", [0.0, 1e-13, 1e-9, 1e-3])
+def test_factors_of_equal_strength(apart):
+    """Eigenvalues that are equal, or nearly so, leave their eigenvectors open, not the result."""
+    k, n = 12, 200.0
+    correlation = np.kron(np.eye(k), [[1.0, 0.6], [0.6, 1.0]])
+    noise = np.random.default_rng(0).normal(size=correlation.shape)
+    source = CompleteSource(GramMatrix(n * (correlation + apart * (noise + noise.T)), n))
+    prior = CuspPrior(slab=SLABS["inverse gamma"])
+    state = state_at(np.kron(np.eye(k), [[0.7], [0.7]]), np.full(2 * k, 0.5), source, prior, 50)
+    for n_iter in (1, 30):
+        expected, totals = state, []
+        for _ in range(n_iter):
+            expected = iteration(expected, source, prior)
+            totals.append(lower_bound(expected, source, prior).total)
+        made = run_compiled(state, source, prior, without_end(n_iter), None)
+        np.testing.assert_allclose(made.trace, totals, rtol=1e-11)
+        one, two = made.state.loadings.mean, expected.loadings.mean
+        np.testing.assert_allclose(one @ one.T, two @ two.T, rtol=1e-8, atol=1e-9)

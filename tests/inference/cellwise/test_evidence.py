@@ -5,17 +5,23 @@ import pytest
 from scipy import integrate, special, stats
 
 from cuspfa import CuspPrior, GaussianSlab, InverseGammaSlab
+from cuspfa.inference.cellwise import search
 from cuspfa.inference.cellwise.evidence import (
     ProposedDensity,
-    bridged_ordinal_evidence,
+    bridged_evidence,
     find_mode,
     laplace_evidence,
 )
-from cuspfa.inference.cellwise.marginal import propagate
-from cuspfa.inference.cellwise.run import run_cells, start_at
-from cuspfa.inference.cellwise.search import fit_ordinal, search_ordinal
-from cuspfa.inference.cellwise.state import CellModel
+from cuspfa.inference.cellwise.marginal import DistinctRows, propagate
+from cuspfa.inference.cellwise.search import (
+    CellSearch,
+    fit_cells,
+    has_few_rows,
+    search_cells,
+)
+from cuspfa.inference.variational.collapsed_bound import Evidence
 from cuspfa.model.likelihoods.ordinal import OrdinalLikelihood
+from oracles.cell_variational import CellModel, run_cells, start_at
 
 PRIOR = CuspPrior(alpha=2.0, slab=GaussianSlab(0.8))
 
@@ -72,11 +78,12 @@ def fitted(rows, k, cut_sd=1.0, prior=PRIOR):
 def test_the_bridge_gives_the_average_over_the_prior(k):
     rows = binary_rows(30, 3)
     state, one, values = fitted(rows, k)
-    mode = find_mode(state.loadings.mean, state.parameters, state.slab, values, one)
+    distinct = DistinctRows.of(values)
+    mode = find_mode(state.loadings.mean, state.parameters, state.slab, distinct, one)
     want, want_error = average_over_prior(rows, k, 1.0, 12_000, 1)
     want += PRIOR.log_count_probability(k)
     rng = np.random.default_rng(2)
-    got = bridged_ordinal_evidence(mode, state, values, one, PRIOR, rng, n_chains=30)
+    got = bridged_evidence(mode, state, values, one, PRIOR, rng, n_chains=30)
     assert got.error < 0.4
     assert got.value == pytest.approx(want, abs=4 * np.hypot(got.error, want_error))
     # Laplace's method with 30 rows: within a nat or two. The control: without the orbit's volume
@@ -87,7 +94,8 @@ def test_the_bridge_gives_the_average_over_the_prior(k):
 def test_without_factors_the_evidence_is_a_product_of_integrals():
     rows = binary_rows(60, 3)
     state, one, values = fitted(rows, 0)
-    mode = find_mode(state.loadings.mean, state.parameters, state.slab, values, one)
+    distinct = DistinctRows.of(values)
+    mode = find_mode(state.loadings.mean, state.parameters, state.slab, distinct, one)
     want = PRIOR.log_count_probability(0)
     for column in rows.T:
         ones = column.sum()
@@ -103,14 +111,14 @@ def test_without_factors_the_evidence_is_a_product_of_integrals():
 def test_the_proposal_is_the_same_for_all_rotations():
     rows = factor_answers(150, 6, 2)
     one = OrdinalLikelihood.of(rows)
-    candidate = fit_ordinal(one.check(rows), one, PRIOR, 2)
+    candidate = fit_cells(one.check(rows), one, PRIOR, 2)
     density = ProposedDensity(candidate.mode)
     rng = np.random.default_rng(3)
-    loadings, cuts = density.draw(5, rng)
+    loadings, packed = density.draw(5, rng)
     turn = np.linalg.qr(rng.normal(size=(2, 2)))[0]
-    before = density.log_density(loadings, cuts)
-    np.testing.assert_allclose(density.log_density(loadings @ turn, cuts), before, atol=1e-8)
-    assert np.all(np.abs(density.log_density(1.2 * loadings, cuts) - before) > 0.5)
+    before = density.log_density(loadings, packed)
+    np.testing.assert_allclose(density.log_density(loadings @ turn, packed), before, atol=1e-8)
+    assert np.all(np.abs(density.log_density(1.2 * loadings, packed) - before) > 0.5)
 
 
 def test_the_mode_is_stationary():
@@ -119,28 +127,28 @@ def test_the_mode_is_stationary():
     slab = InverseGammaSlab(2.0, 0.4)
     one = OrdinalLikelihood.of(rows)
     values = one.check(rows)
-    mode = fit_ordinal(values, one, CuspPrior(slab=slab), 2).mode
+    mode = fit_cells(values, one, CuspPrior(slab=slab), 2).mode
 
-    def log_posterior(loadings, cuts):
-        rows_part = propagate(values, one, cuts, loadings).log_probability.sum()
+    def log_posterior(loadings, packed):
+        rows_part = propagate(values, one, one.unpack(packed), loadings).log_probability.sum()
         own = np.sum(slab.log_density(np.sum(loadings**2, axis=0), 6))
-        return rows_part + own + one.log_prior(cuts)
+        return rows_part + own + one.log_packed_prior(packed)
 
-    best = log_posterior(mode.loadings, mode.cuts)
+    best = log_posterior(mode.loadings, mode.packed)
     for sign in (-0.08, 0.08):
         for j, h in ((0, 0), (2, 1), (5, 0)):
             moved = mode.loadings.copy()
             moved[j, h] += sign
-            assert log_posterior(moved, mode.cuts) < best
-        shifted = mode.cuts.copy()
-        shifted[3, 1] += sign
+            assert log_posterior(moved, mode.packed) < best
+        shifted = mode.packed.copy()
+        shifted[10] += sign
         assert log_posterior(mode.loadings, shifted) < best
 
 
 def test_laplace_and_bridge_agree_and_find_the_factors():
     rows = factor_answers(200, 6, 2, seed=4)
     one = OrdinalLikelihood.of(rows)
-    found = search_ordinal(one.check(rows), one, CuspPrior(), bridge=True)
+    found = search_cells(one.check(rows), one, CuspPrior(), bridge=True)
     assert found.best.n_factors == 2
     assert found.weights.sum() == pytest.approx(1.0)
     for candidate in found.candidates:
@@ -148,7 +156,7 @@ def test_laplace_and_bridge_agree_and_find_the_factors():
         assert candidate.bridged.error < 2.0
         near = 4.0 + 3 * candidate.bridged.error
         assert candidate.laplace == pytest.approx(candidate.bridged.value, abs=near)
-    plain = search_ordinal(one.check(rows), one, CuspPrior())
+    plain = search_cells(one.check(rows), one, CuspPrior())
     scores = {candidate.n_factors: candidate.laplace for candidate in plain.candidates}
     assert scores[2] > scores[1] + 10
     assert scores[1] > scores[0] + 10
@@ -158,35 +166,95 @@ def test_a_bridge_that_has_failed_does_not_decide():
     rows = factor_answers(100, 6, 1)
     one = OrdinalLikelihood.of(rows)
     values = one.check(rows)
-    candidate = fit_ordinal(values, one, PRIOR, 1)
+    candidate = fit_cells(values, one, PRIOR, 1)
     assert candidate.score == candidate.laplace
     far = candidate.mode._replace(loadings=40.0 * candidate.mode.loadings)
     rng = np.random.default_rng(6)
-    failed = bridged_ordinal_evidence(far, candidate.state, values, one, PRIOR, rng, n_chains=4)
+    failed = bridged_evidence(far, candidate.state, values, one, PRIOR, rng, n_chains=4)
     assert failed.error > 10
     assert candidate._replace(bridged=failed).score == candidate.laplace
-    good = bridged_ordinal_evidence(
-        candidate.mode, candidate.state, values, one, PRIOR, rng, n_chains=4
-    )
+    good = bridged_evidence(candidate.mode, candidate.state, values, one, PRIOR, rng, n_chains=4)
     assert candidate._replace(bridged=good).score == good.value
 
 
 def test_few_rows_limit_the_search():
     rows = factor_answers(40, 8, 2, levels=2)
     one = OrdinalLikelihood.of(rows)
-    found = search_ordinal(one.check(rows), one, CuspPrior())
-    assert found.limited
+    found = search_cells(one.check(rows), one, CuspPrior())
+    assert found.limit == 1
     assert [candidate.n_factors for candidate in found.candidates] == [0, 1]
     rows = rows[:10]
     one = OrdinalLikelihood.of(rows)
-    found = search_ordinal(one.check(rows), one, CuspPrior())
-    assert found.limited
+    found = search_cells(one.check(rows), one, CuspPrior())
+    assert found.limit == 0
     assert found.best.n_factors == 0
+
+
+def test_many_columns_do_not_limit_the_search():
+    """There are more thresholds than rows, but many rows for each column's own numbers."""
+    rows = factor_answers(200, 30, 2, levels=5)
+    one = OrdinalLikelihood.of(rows)
+    assert one.n_packed > 100
+    found = search_cells(one.check(rows), one, CuspPrior(), largest=2)
+    assert found.best.n_factors == 2
+    assert found.limit is None
+
+
+@pytest.mark.parametrize(
+    ("k", "p", "levels", "n", "few"),
+    [
+        (3, 15, 5, 100, True),  # the scores rise without end
+        (4, 40, 5, 200, True),  # one factor too many has a higher score
+        (3, 40, 5, 200, False),
+        (5, 60, 5, 500, False),
+        (5, 25, 6, 2800, False),
+        (3, 15, 2, 60, True),  # the two scores disagree by 8 nats
+    ],
+)
+def test_what_few_rows_are(k, p, levels, n, few):
+    assert has_few_rows(k, p, p * (levels - 1), n) == few
+
+
+def test_without_the_bridge_for_one_number_all_have_the_other_score(monkeypatch):
+    rows = factor_answers(150, 8, 1)
+    one = OrdinalLikelihood.of(rows)
+    values = iter([Evidence(-1.0, 0.1, 64), Evidence(np.nan, np.inf, 64), Evidence(-2.0, 0.1, 64)])
+    monkeypatch.setattr(search, "bridged_evidence", lambda *_: next(values))
+    monkeypatch.setattr(search, "BRIDGE_WITHIN", 1e6)
+    found = search_cells(one.check(rows), one, CuspPrior(), bridge=True, largest=2)
+    assert [candidate.score for candidate in found.candidates] == [
+        candidate.laplace for candidate in found.candidates
+    ]
 
 
 def test_independent_answers_have_no_factor():
     rows = np.random.default_rng(5).integers(0, 3, size=(300, 6)).astype(float)
     one = OrdinalLikelihood.of(rows)
-    found = search_ordinal(one.check(rows), one, CuspPrior())
+    found = search_cells(one.check(rows), one, CuspPrior())
     assert found.best.n_factors == 0
-    assert not found.limited
+    assert found.limit is None
+
+
+def test_a_further_factor_must_add_more_than_the_errors_of_the_bridge():
+    rows = factor_answers(100, 6, 1)
+    one = OrdinalLikelihood.of(rows)
+    candidates = [fit_cells(one.check(rows), one, PRIOR, k) for k in (1, 2, 3)]
+
+    def scored_as(error, *values):
+        scored = zip(candidates, values, strict=True)
+        return CellSearch(
+            tuple(c._replace(bridged=Evidence(value, error, 64)) for c, value in scored)
+        )
+
+    # Parsimony asks for 2 nats, and for twice the error of a difference.
+    assert scored_as(0.1, -100.0, -97.0, -99.0).best.n_factors == 2
+    assert scored_as(0.1, -100.0, -98.1, -99.0).best.n_factors == 1
+    assert scored_as(1.0, -100.0, -97.0, -99.0).best.n_factors == 1
+    assert scored_as(1.0, -100.0, -95.0, -99.0).best.n_factors == 2
+    # What other draws might have chosen: no other, both others, and the smaller one.
+    assert scored_as(0.1, -100.0, -90.0, -99.0).tied == set()
+    assert scored_as(1.0, -100.0, -97.0, -99.0).tied == {2, 3}
+    assert scored_as(1.0, -100.0, -94.0, -99.0).tied == {1}
+    assert [c.score for c in scored_as(20.0, 0.0, 0.0, 0.0).candidates] == [
+        c.laplace for c in candidates
+    ]

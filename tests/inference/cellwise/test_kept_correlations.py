@@ -9,10 +9,10 @@ import pytest
 from scipy import special
 
 from cuspfa import CuspPrior
-from cuspfa.inference.cellwise.run import principal_factors, run_cells, start_at
-from cuspfa.inference.cellwise.search import fit_ordinal
-from cuspfa.inference.cellwise.state import CellModel
+from cuspfa.inference.cellwise.search import fit_cells
+from cuspfa.inference.cellwise.state import principal_factors
 from cuspfa.model.likelihoods.ordinal import OrdinalLikelihood
+from oracles.cell_variational import CellModel, run_cells, start_at
 
 CUTS = {
     "five points, skewed": special.ndtri([0.5, 0.75, 0.9, 0.97]),
@@ -66,11 +66,11 @@ def test_correlations_are_kept(kind):
     rows, correlations = rows_and_correlations(kind)
     one = OrdinalLikelihood.of(rows)
     values, prior = one.check(rows), CuspPrior()
-    mode = fit_ordinal(values, one, prior, 2).mode
+    mode = fit_cells(values, one, prior, 2).mode
     assert LEAST_KEPT[kind] < kept(mode.loadings, correlations) < 1.08
     # The variational run begins at the mode, which is near its own optimum.
     model = CellModel(values, one, prior)
-    run = run_cells(start_at(mode.loadings, model, mode.cuts, mode.slab), model, tol=0.05)
+    run = run_cells(start_at(mode.loadings, model, mode.parameters, mode.slab), model, tol=0.05)
     assert run.falls == 0
     assert LEAST_KEPT[kind] < kept(run.state.loadings.mean, correlations) < 1.08
 

@@ -7,11 +7,12 @@ import pytest
 
 from cuspfa import CuspPrior, InverseGammaSlab
 from cuspfa.errors import DataError
-from cuspfa.inference.cellwise.prediction import FittedCells, draw_latent_correlations
-from cuspfa.inference.cellwise.run import principal_factors, run_cells, start_at
-from cuspfa.inference.cellwise.state import CellModel
+from cuspfa.inference.cellwise.prediction import FittedCells
+from cuspfa.inference.cellwise.state import principal_factors
 from cuspfa.model.likelihoods.ordinal import OrdinalLikelihood
 from oracles import cellwise as literal
+from oracles.cell_draws import draw_from_posterior
+from oracles.cell_variational import CellModel, run_cells, start_at
 
 LEVELS = ((1, 2, 3), (0, 1), (0, 1), (2, 5))
 CUTS = np.array([[-0.5, 0.8], [0.3, np.inf], [-0.2, np.inf], [0.0, np.inf]])
@@ -103,7 +104,7 @@ def test_intervals_of_latent_correlations_cover():
         one = OrdinalLikelihood.of(rows)
         model = CellModel(one.check(rows), one, CuspPrior(slab=InverseGammaSlab(2.0, 0.8)))
         state = run_cells(start_at(principal_factors(model.values, 1), model), model).state
-        drawn = draw_latent_correlations(state, model.values, one, 240, rng)
+        drawn = draw_from_posterior(state, model.values, one, 240, rng).correlations
         assert drawn.shape == (240, 6, 6)
         omega = truth @ truth.T + np.eye(6)
         want = omega / np.sqrt(np.outer(np.diag(omega), np.diag(omega)))

@@ -13,7 +13,7 @@ from cuspfa.data.in_memory import RotatedRows, RowMatrix
 from cuspfa.inference.gibbs import chain, data_kernels, labels
 from cuspfa.inference.gibbs.chain import GibbsState, Model, sweep
 from cuspfa.inference.gibbs.data_kernels import CompleteDataKernel, data_kernel
-from cuspfa.inference.gibbs.labels import ProcessColumns
+from cuspfa.inference.gibbs.labels import ProcessColumns, first_columns
 from cuspfa.inference.kernels import Chains, Scales
 from cuspfa.missing import kernels as missing_kernels
 from cuspfa.missing.patterns import IncompleteRows
@@ -134,7 +134,7 @@ def paired(slab, n, p, scale_rotation_every, steps=2, sets=300, seed=0, part=0.0
             known = y[:3] - y[:3].mean(axis=0)
             source = MissingDataSource(IncompleteRows(np.where(seen, y, 0.0), seen))
             model = model._replace(data=data_kernel(source))
-            state = state._replace(mean=np.zeros((p, 1)))
+            state = state._replace(rest=(np.zeros((p, 1)),))
         before = np.array(features(state, known))
         for at in range(1, steps + 1):
             state = sweep(state, at, model, rng)
@@ -232,3 +232,15 @@ def test_a_wrong_step_is_found_out(monkeypatch, name, broken):
 def test_one_step_finds_a_wrong_step_too(monkeypatch):
     monkeypatch.setattr(chain, "draw_labels", labels_one_off(labels.draw_labels))
     assert one_step(SLABS["inverse gamma"], 7, 4, 0, steps=6) < 1e-4
+
+
+def test_a_start_draws_its_sticks_from_the_prior():
+    """1 − v ~ Beta(α, 1), so that −log(1 − v) is exponential with rate α."""
+    prior = CuspPrior(alpha=3.0)
+    active = np.ones((4000, 4), dtype=bool)
+    columns = first_columns(active, prior, np.random.default_rng(0))
+    steps = -np.diff(columns.log_survivors[:, :-1], axis=1, prepend=0.0)
+    error = (1 / 3.0) / np.sqrt(steps.size)
+    assert abs(steps.mean() - 1 / 3.0) < 4.5 * error
+    assert abs(steps.mean() - 1 / 3.5) > 4.5 * error
+    assert np.all(np.isneginf(columns.log_survivors[:, -1]))

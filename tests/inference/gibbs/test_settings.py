@@ -571,6 +571,15 @@ def test_the_automatic_spike_is_below_what_makes_factors(p):
     assert GaussianSlab(2.0).automatic_spike(500.0, p) == pytest.approx(0.1)
 
 
+def test_each_limit_of_the_automatic_spike():
+    """A twentieth of the rate, half the mode, and a tenth of what makes factors: 2e b/p."""
+    for shape, p, want in ((2.0, 2, 0.02), (30.0, 2, 0.4 / 31 / 2), (2.0, 400, 0.2 * math.e / 1e3)):
+        spike = InverseGammaSlab(shape, 0.4).automatic_spike(500.0, p)
+        assert spike == pytest.approx(want, rel=1e-12)
+    pooled = InverseGammaSlab(2.0, 0.4, pooled=True).automatic_spike(1e6, 100)
+    assert pooled == pytest.approx(0.25 / (100 + 2 * 1e4))
+
+
 # --- bad input ---
 
 

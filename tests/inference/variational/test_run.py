@@ -60,7 +60,7 @@ def test_an_interrupt_keeps_the_best_state(problem, monkeypatch):
             raise KeyboardInterrupt
         return iteration(state, source, prior)
 
-    monkeypatch.setattr(run_module, "iteration", interrupted)
+    monkeypatch.setattr(run_module, "quick_iteration", interrupted)
     run = run_module.run_iterations(start, source, PRIOR, tol=1e-12, max_iter=100)
     assert run.status is run_module.Status.INTERRUPTED
     assert run.n_iter == 3
@@ -96,7 +96,7 @@ def test_a_cycle_that_lowers_the_bound_is_refused(problem, monkeypatch):
             return after
         return after._replace(noise=after.noise._replace(rate=2.0 * after.noise.rate))
 
-    monkeypatch.setattr(run_module, "iteration", broken)
+    monkeypatch.setattr(run_module, "quick_iteration", broken)
     run = run_module.run_iterations(start, source, PRIOR, tol=1e-12, max_iter=10)
     assert run.status is run_module.Status.ELBO_DECREASED
     assert run.n_iter == 2

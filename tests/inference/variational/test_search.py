@@ -67,6 +67,21 @@ def test_a_run_is_pruned_when_it_cannot_come_within_reach():
     assert search.try_state(start, behind=lower + 1).status is Status.CONVERGED
 
 
+@pytest.mark.parametrize(("times", "runs"), [(10.0, 3), (math.inf, 5)])
+def test_tries_without_a_factor_end_where_they_are_hopeless(times, runs):
+    """Of six strong factors in wide data none can be spared; three runs show it."""
+    sim = datasets.simulate(300, 1500, 6, random_state=1)
+    source = bridge.source_of((sim.X - sim.X.mean(axis=0)) / sim.X.std(axis=0))
+    settings = SearchSettings(hopeless_times=times)
+    search = Search(source, CuspPrior(), tol=0.05, max_iter=1000, max_factors=20, settings=settings)
+    search.try_state(search.spectral_state(6), patient=True)
+    before = search.candidates.best.total
+    restart(search)
+    tried = search.candidates.curve[5].n_iter
+    assert tried == 2 * runs  # each is pruned after its second iteration
+    assert search.candidates.best.total == before
+
+
 def test_restarts_at_the_maximum_that_is_known_do_not_lead_to_another_walk(monkeypatch):
     """On wine a best run that had not converged let every restart seem better."""
     walks = []

@@ -10,15 +10,17 @@ from typing import NamedTuple
 from cuspfa._typing import Array
 from cuspfa._utils.warn import silent
 from cuspfa._utils.wording import counted, listed
-from cuspfa.cli.commands.scores import matched, show_told
+from cuspfa.cli.commands.scores import find_fit_codes, matched, other_doubts, show_told
 from cuspfa.cli.console import Terminal
 from cuspfa.cli.data_input import (
     check_data,
     check_model,
     fitted_model,
+    named_rows,
     needs_memory,
     read_rows,
     refuse_options,
+    row_names,
     warnings_of,
 )
 from cuspfa.cli.options import ModelOptions
@@ -26,11 +28,22 @@ from cuspfa.cli.outputs import print_json
 from cuspfa.cli.progress import progress
 from cuspfa.cli.reading import as_in_fit
 from cuspfa.cli.saved_fits import holds_fit, load_fit
-from cuspfa.cli.terminal import Page, show_doubts, show_warnings
+from cuspfa.cli.terminal import (
+    Page,
+    counted_without,
+    show_codes,
+    show_doubts,
+    show_warnings,
+)
 from cuspfa.data.tables.cells import clean
 from cuspfa.data.tables.read_table import reads_by_blocks
 from cuspfa.data.tables.reader import read_file
-from cuspfa.diagnostics.assumptions import Finding, check_assumptions
+from cuspfa.diagnostics.assumptions import (
+    MOST_NAMED,
+    Finding,
+    RowNames,
+    findings_with_refits,
+)
 from cuspfa.errors import InputError
 from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
 
@@ -45,8 +58,9 @@ class Checked(NamedTuple):
 
     model: CuspFactorAnalysis
     rows: Array
-    row_names: list[str] | None
-    """Of each row of the file; None where the place of a row in the file is not known."""
+    row_names: RowNames
+    n_empty: int
+    """Rows without a value, which are left out: then the place of a row in the file is unknown."""
     warnings: list[str]
 
 
@@ -57,7 +71,7 @@ def run_check(fit: Path | None, options: ModelOptions) -> None:
     model = checked.model
     with progress(options.quiet) as bar, silent():
         bar.say("the model without skewed items, outlying rows or doublets")
-        found = check_assumptions(model, checked.rows)
+        found = findings_with_refits(model, checked.rows, checked.row_names)
     number = counted(int(model.n_factors_), "factor").capitalize()
     headline = f"{number}; {counted(len(found), 'finding')} on the data"
     if options.as_json:
@@ -86,8 +100,7 @@ def _fitted(options: ModelOptions, page: Page) -> Checked:
     table, rows = read_rows(options, page, "check", quiet=options.quiet)
     with progress(options.quiet) as bar:
         model = fitted_model(options, rows, table.names, callback=bar.on_iteration)
-    names = None if table.n_empty else _row_names(table.ids, len(rows))
-    return Checked(model, rows, names, warnings_of(model))
+    return Checked(model, rows, row_names(table), table.n_empty, warnings_of(model))
 
 
 def _saved(fit: Path, options: ModelOptions, page: Page) -> Checked:
@@ -96,20 +109,17 @@ def _saved(fit: Path, options: ModelOptions, page: Page) -> Checked:
     posterior = load_fit(fit)
     if posterior.fit_info is None:
         raise InputError(f"{str(fit)!r} is one of the alternatives of a fit. Give the fit itself.")
-    how, row_names, told = as_in_fit(options.read, options.id_column, posterior, options.data)
+    how, id_column, told = as_in_fit(options.read, options.id_column, posterior, options.data)
     if reads_by_blocks(options.data, None, how):
         raise needs_memory(options.data, "check")
     id_needed = options.id_column is not None
-    table = read_file(options.data, id_column=row_names, how=how, id_needed=id_needed)
+    table = read_file(options.data, id_column=id_column, how=how, id_needed=id_needed)
     rows = matched(posterior, table)
     show_told(page, told, table, options.id_column)
-    show_doubts(page, table.notes)
+    show_doubts(page, other_doubts(table.notes, told))
+    show_codes(page, find_fit_codes(posterior, rows))
     model = CuspFactorAnalysis.from_posterior(posterior)
-    return Checked(model, rows, _row_names(table.ids, len(rows)), [])
-
-
-def _row_names(ids: list[str] | None, n_rows: int) -> list[str]:
-    return [str(number) for number in range(1, n_rows + 1)] if ids is None else ids
+    return Checked(model, rows, named_rows(table.ids, len(rows)), 0, [])
 
 
 def _show(page: Page, found: Sequence[Finding], checked: Checked) -> None:
@@ -118,18 +128,19 @@ def _show(page: Page, found: Sequence[Finding], checked: Checked) -> None:
     for one in found:
         page.line()
         page.paragraph(f"{one.kind.capitalize()}: {clean(one.message)}")
-        if one.rows and checked.row_names is not None:
-            names = [clean(checked.row_names[i]) for i in one.rows]
-            page.paragraph(f"  Rows of the file, from 1 on or by --id: {listed(names, SHOWN_ROWS)}")
+        if len(one.rows) > MOST_NAMED:
+            names = [checked.row_names.names[i] for i in one.rows]
+            page.paragraph(f"  These rows: {listed(names, SHOWN_ROWS)}")
+        if one.rows and checked.n_empty:
+            page.paragraph(f"  {counted_without(checked.n_empty)}")
 
 
 def _as_dict(finding: Finding, checked: Checked) -> dict[str, object]:
     columns = checked.model.posterior_.column_names
-    names = checked.row_names
     return {
         "kind": finding.kind,
         "message": finding.message,
         "columns": [columns[j] for j in finding.columns],
-        "rows": None if names is None else [i + 1 for i in finding.rows],
+        "rows": None if checked.n_empty else [i + 1 for i in finding.rows],
         "n_factors_without": finding.n_factors_without,
     }

@@ -68,7 +68,7 @@ class NamedFit(NamedTuple):
         return f"{self.called} ({rows}, {counted(self.posterior.n_active, 'factor')})"
 
     def as_dict(self) -> dict[str, Any]:
-        """The same as values."""
+        """The comparison as plain values, for JSON."""
         posterior = self.posterior
         return {"name": self.name, "n_rows": posterior.n_rows, "n_factors": posterior.n_active}
 
@@ -226,7 +226,7 @@ def _file_with_groups(options: CongruenceOptions) -> FileTable:
 
 
 def _divided(file: FileTable, options: CongruenceOptions) -> tuple[Table, dict[str, Array], int]:
-    """The table, the rows of each group in the order of its name, and rows without a group."""
+    """The table, the rows of each group in the order of its value, and rows without a group."""
 
     def choose(names: list[str]) -> ColumnChoice:
         choice = choose_columns(options, names)
@@ -242,39 +242,44 @@ def _divided(file: FileTable, options: CongruenceOptions) -> tuple[Table, dict[s
     words = _group_words(file, options)
     lacks = np.array([word is None for word in words])
     empty = np.isnan(rows).all(axis=1)
-    names = sorted({word for word in words if word is not None}, key=_in_order)
+    # Numbers by size, labelled or not, then words.
+    different = sorted({word for word in words if word is not None})
+    names = list(dict.fromkeys(one.name for one in different))
     if len(names) > MOST_GROUPS:
         raise DataError(
             f"--by must be a column with at most {MOST_GROUPS} groups. Got {options.by!r} instead, "
             f"which has {len(names)} different values."
         )
-    of_row = np.array([word or "" for word in words])
+    of_row = np.array(["" if word is None else word.name for word in words])
     groups = {name: rows[(of_row == name) & ~lacks & ~empty] for name in names}
     return table, groups, int(np.sum(lacks & ~empty))
 
 
-def _group_words(file: FileTable, options: CongruenceOptions) -> list[str | None]:
-    """The group of each row by the label of its value, if the file has one; None where missing."""
+class _Group(NamedTuple):
+    """The group of a row."""
+
+    value: float
+    """Infinite for words."""
+    name: str
+    """The label of the value, if the file has one."""
+
+
+def _group_words(file: FileTable, options: CongruenceOptions) -> list[_Group | None]:
+    """The group of each row; None where missing."""
     assert file.ids is not None
     codes = missing_codes(options.read.reading().missing)
     known = next((one for one in file.labels if one.name == options.by), None)
     labels = {} if known is None else {one.value: one.label for one in known.values}
-    found: list[str | None] = []
+    found: list[_Group | None] = []
     for cell in file.ids:
         value = parse_number(cell)
         if is_missing(cell) or codes.takes(value, cell):
             found.append(None)
         elif value is not None:  # 1, 1.0 and 01 are one group
-            found.append(clean(labels.get(value, f"{value:g}")))
+            found.append(_Group(value, clean(labels.get(value, f"{value:g}"))))
         else:
-            found.append(clean(cell))
+            found.append(_Group(np.inf, clean(cell)))
     return found
-
-
-def _in_order(name: str) -> tuple[float, str]:
-    """Numbers by size, then words."""
-    value = parse_number(name)
-    return (np.inf if value is None else value), name
 
 
 # --- what is shown ---
@@ -286,6 +291,13 @@ def _show(page: Page, found: list[Comparison], procrustes: bool) -> None:
         page.paragraph(f"{one.first.described} and {one.second.described}:")
         for line in str(one.found).splitlines():
             page.line(line)
+        more = one.second.posterior.n_active - one.first.posterior.n_active
+        if more > 0:
+            page.paragraph(
+                f"{counted(more, 'further factor')} of the second {'has' if more == 1 else 'have'} "
+                "no counterpart in the first.",
+                indent=0,
+            )
     page.line()
     page.paragraph(
         "Tucker's congruence with its 95 % interval: alike from 0.85 on, equal from 0.95 on. "

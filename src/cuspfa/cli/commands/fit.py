@@ -6,40 +6,50 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cuspfa import __version__
 from cuspfa._utils.fit_warning import (
-    FitWarning,
+    DependentColumns,
+    DeterminedColumns,
+    NearConstant,
+    NeverCoObserved,
     PossibleMissingCode,
+    SingleValueRows,
 )
 from cuspfa._utils.fit_warning_text import terminal_text
-from cuspfa._utils.spelling import EngineSettings
 from cuspfa._utils.warn import silent
-from cuspfa.cli.commands.report import check_report
+from cuspfa.cli.commands.fit_counts import run_count_fit
+from cuspfa.cli.commands.report import title_of
 from cuspfa.cli.console import Terminal
 from cuspfa.cli.data_input import (
     TOLD_BY_READING,
     check_data,
     check_model,
     check_number,
+    chosen_likelihood,
     estimator_of,
+    has_likelihood,
     read_data,
+    row_names,
     table_as_json,
 )
-from cuspfa.cli.loadings import check_loadings, write_loadings
+from cuspfa.cli.fit_outputs import check_fit_outputs, warning_as_json
+from cuspfa.cli.loadings import write_loadings
 from cuspfa.cli.next_command import command_after
 from cuspfa.cli.options import FitOptions, ShowOptions
-from cuspfa.cli.outputs import check_file, print_json
+from cuspfa.cli.outputs import print_json
 from cuspfa.cli.progress import progress
 from cuspfa.cli.provenance import command_of, data_provenance
 from cuspfa.cli.reading import after_fit
 from cuspfa.cli.saved_fits import given_names, shown_as
 from cuspfa.cli.terminal import (
     Page,
+    counted_without,
+    show_codes,
+    show_count_table,
     show_empty_rows,
     show_findings,
     show_fit_info,
@@ -47,21 +57,38 @@ from cuspfa.cli.terminal import (
     show_loadings,
     show_missing,
     show_summary,
+    show_thresholds,
     show_warnings,
 )
 from cuspfa.data.screening.missing_codes import find_codes
-from cuspfa.data.tables.cells import clean
 from cuspfa.data.tables.read_table import Table
+from cuspfa.data.tables.sparse_files import sparse_suffix
 from cuspfa.data.tables.wording import read_wording
 from cuspfa.diagnostics.assumptions import Finding, is_quick, quick_findings
 from cuspfa.errors import InputError
 from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
 from cuspfa.inference.variational.cost import cost_of_incomplete
-from cuspfa.io.atomic import check_apart
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.provenance import Origin
 from cuspfa.reporting.html import write_report
-from cuspfa.reporting.summary import Summary, as_dict, headline_of, summarise, summary_draws
+from cuspfa.reporting.summary import (
+    Summary,
+    as_dict,
+    headline_of,
+    next_words,
+    summarise,
+    summary_draws,
+)
+
+ABOUT_DATA = (
+    NearConstant,
+    DependentColumns,
+    DeterminedColumns,
+    NeverCoObserved,
+    SingleValueRows,
+)
+"""Warnings that can make a result worthless, so that they stand above it. Codes for missing values
+are known before the fit and printed then."""
 
 
 def run_fit(options: FitOptions, began: float) -> None:
@@ -69,8 +96,11 @@ def run_fit(options: FitOptions, began: float) -> None:
 
     `began` is when the command was given, on the clock of `time.perf_counter`.
     """
+    if options.model == "poisson-factorization":
+        run_count_fit(options, began)
+        return
     _check(options)
-    _check_outputs(options)
+    check_fit_outputs(options)
     # With --json and --quiet, notes and warnings go to standard error.
     page = Page(Terminal(stderr=options.as_json or options.quiet))
     table = read_data(options, page, factors=options.factors, quiet=options.quiet)
@@ -84,6 +114,7 @@ def run_fit(options: FitOptions, began: float) -> None:
         page.paragraph(terminal_text(cost))
     sampled = table.by_blocks and table.sample is not table.data
     codes = find_codes(table.names, table.sample, by_blocks=sampled)
+    show_codes(page, codes)
     origin = Origin(
         data_provenance(options, table),
         command_of(options),
@@ -92,6 +123,8 @@ def run_fit(options: FitOptions, began: float) -> None:
     )
     with warnings.catch_warnings(record=True) as caught, progress(options.quiet) as bar:
         warnings.simplefilter("always")
+        if has_likelihood(options):
+            bar.say("fitting one number of factors after the other")
         with silent():  # warnings of the fit are in the posterior
             model, seconds = _fitted(options, table, bar.on_iteration, origin)
         posterior, not_shown = _shown_as(model.posterior_, options.show)
@@ -102,6 +135,12 @@ def run_fit(options: FitOptions, began: float) -> None:
     if on_disk:
         show_empty_rows(page, table)
         show_missing(page, table)
+    assert posterior.provenance is not None
+    engine = posterior.provenance.settings.engine
+    # Empty rows, dropped columns and notes of the reader have been printed already.
+    told = [one for one in posterior.provenance.warnings if not isinstance(one, TOLD_BY_READING)]
+    doubts = [one for one in told if isinstance(one, ABOUT_DATA)]
+    show_warnings(page, [terminal_text(one, engine) for one in doubts])
     if not options.as_json and not options.quiet:  # what follows takes as long again
         page.line()
         show_headline(page, answer)
@@ -116,10 +155,6 @@ def run_fit(options: FitOptions, began: float) -> None:
             found = as_dict(posterior, draws, aligned=aligned)
         else:
             found = summarise(posterior, draws, aligned)
-    assert posterior.provenance is not None
-    engine = posterior.provenance.settings.engine
-    # Empty rows, dropped columns and notes of the reader have been printed already.
-    told = [one for one in posterior.provenance.warnings if not isinstance(one, TOLD_BY_READING)]
     others = list(dict.fromkeys([*not_shown, *(str(one.message) for one in [*caught, *later])]))
     if options.output is not None:
         posterior.save(options.output, statistics=not options.no_statistics)
@@ -128,7 +163,7 @@ def run_fit(options: FitOptions, began: float) -> None:
     if options.report is not None:
         with progress(options.quiet) as bar:
             bar.say("writing the report")
-            write_report(posterior, options.report, title=_report_title(table), aligned=aligned)
+            write_report(posterior, options.report, title=title_of(table.source), aligned=aligned)
     rows = isinstance(table.data, np.ndarray)
     in_vain = rows and options.factors is None and posterior.n_active == 0
     after = command_after(options, looked_in_vain=in_vain)
@@ -137,7 +172,7 @@ def run_fit(options: FitOptions, began: float) -> None:
         checked = _checks(options, table, model)
         found |= _circumstances(options, table, model)
         found["checks"] = None if checked is None else checked.as_json()
-        found["warnings"] = [_warning_as_json(one, engine) for one in told]
+        found["warnings"] = [warning_as_json(one, engine) for one in told]
         found["warnings"] += [{"code": "other", "message": one} for one in others]
         step = found["next_step"] or after._asdict()
         found["next_command"] = step["command"]
@@ -151,16 +186,24 @@ def run_fit(options: FitOptions, began: float) -> None:
         Terminal().print(found.headline, soft_wrap=True, markup=False)  # one line of any length
         page.paragraph(found.remark)
     else:
-        show_summary(page, found, with_headline=False)
+        show_summary(page, found, begun=True)
+        if rows and table.n_empty and found.outlying_rows is not None:
+            page.paragraph(counted_without(table.n_empty))
         page.line()
         show_loadings(page, posterior, aligned)
         page.line()
+        if thresholds := posterior.threshold_table(draws=draws):
+            show_thresholds(page, thresholds)
+            page.line()
+        if counts := posterior.count_table(draws=draws):
+            show_count_table(page, counts)
+            page.line()
         show_fit_info(page, posterior.fit_info)
         checked = _checks(options, table, model)
         if checked is not None:
             show_findings(page, checked.findings, table.n_empty)
-    shown = [*codes, *(one for one in told if not isinstance(one, PossibleMissingCode))]
-    show_warnings(page, [terminal_text(one, engine) for one in shown] + others)
+    later_told = [one for one in told if not isinstance(one, (PossibleMissingCode, *ABOUT_DATA))]
+    show_warnings(page, [terminal_text(one, engine) for one in later_told] + others)
     if not options.quiet:
         if not options.as_json:
             total = time.perf_counter() - began
@@ -169,14 +212,15 @@ def run_fit(options: FitOptions, began: float) -> None:
         for written in (options.output, options.loadings, options.report):
             if written is not None:
                 page.console.say_written(written)
-        # If the summary has a next step, that is the command to run.
-        if not isinstance(found, dict) and found.next_step is None:
-            page.line(after.purpose)
-            page.command(after.command)
+        if isinstance(found, Summary):
+            step = found.next_step
+            page.line(after.purpose if step is None else next_words(found.curve))
+            page.command(after.command if step is None else step.command)
 
 
 def _check(options: FitOptions) -> None:
     check_data(options)
+    _check_no_counts(options)
     check_model(options)
     names = given_names(options.show)
     if names is not None and options.factors is not None and len(names) != options.factors:
@@ -186,6 +230,23 @@ def _check(options: FitOptions) -> None:
     if options.no_statistics and options.output is None:
         raise InputError("--no-statistics is for a saved fit. Give -o FILE too.")
     check_number(options.factors, options.max_factors)
+    if options.offset is not None and not has_likelihood(options):
+        raise InputError(
+            "--offset is for counts. Give --likelihood negative_binomial or poisson too."
+        )
+    if has_likelihood(options):
+        if options.matrix_kind is not None:
+            raise InputError(
+                "--likelihood and --ordinal need rows. Leave out --correlation and --covariance."
+            )
+        if options.method == "gibbs" and options.model_error != 0:
+            raise InputError(
+                "--model-error must be left out with --method gibbs and --likelihood or --ordinal."
+            )
+        if options.model_error == "auto":
+            raise InputError(
+                "--model-error must be a number with --likelihood or --ordinal, such as 0.05."
+            )
     if options.model_error != 0 and options.no_statistics:
         raise InputError(
             "--no-statistics cannot be used with --model-error: a fit with model error needs the "
@@ -193,16 +254,21 @@ def _check(options: FitOptions) -> None:
         )
 
 
-def _check_outputs(options: FitOptions) -> None:
-    read = options.data or "-"
-    if options.output is not None:
-        check_file("-o", options.output, read)
-    if options.loadings is not None:
-        check_loadings(options.loadings, read)
-    if options.report is not None:
-        check_report("--report", options.report, read)
-    outputs = (("-o", options.output), ("--loadings", options.loadings))
-    check_apart((*outputs, ("--report", options.report)))
+def _check_no_counts(options: FitOptions) -> None:
+    """Refuse options and files of counts."""
+    of_counts = {
+        "--exposure": options.exposure is not None,
+        "--layer": options.layer is not None,
+        "--transpose": options.transpose,
+    }
+    given = [name for name, is_given in of_counts.items() if is_given]
+    if given:
+        raise InputError(f"{given[0]} is for --model poisson-factorization. Give it too.")
+    if options.data is not None and sparse_suffix(options.data) in (".mtx", ".npz"):
+        raise InputError(
+            f"{options.data} is a sparse matrix. If it holds counts, give --model "
+            "poisson-factorization; of measurements give a table."
+        )
 
 
 def _fitted(
@@ -213,7 +279,11 @@ def _fitted(
 ) -> tuple[CuspFactorAnalysis, float]:
     """The fitted model, and the seconds of the fit."""
     model = estimator_of(
-        options, n_factors=options.factors, rotation=options.rotation, callback=callback
+        options,
+        n_factors=options.factors,
+        rotation=options.rotation,
+        callback=callback,
+        likelihood=chosen_likelihood(options, table.names),
     )
     began = time.perf_counter()
     model._fit(table, table.names, origin)
@@ -233,7 +303,7 @@ class _Checked(NamedTuple):
                     "kind": one.kind,
                     "message": one.message,
                     "columns": list(one.columns),
-                    "rows": list(one.rows),
+                    "rows": [row + 1 for row in one.rows],
                 }
                 for one in self.findings
             ],
@@ -243,19 +313,21 @@ class _Checked(NamedTuple):
 def _checks(options: FitOptions, table: Table, model: CuspFactorAnalysis) -> _Checked | None:
     """Outlying rows and doublets, if the rows are in memory and not many."""
     rows = table.data
+    if any(one.kind != "gaussian" for one in model.likelihoods_):
+        return None
     if options.no_checks or not isinstance(rows, np.ndarray) or not is_quick(*rows.shape):
         return None
     began = time.perf_counter()
     with progress(options.quiet) as bar:
         bar.say("looking for outlying rows and doublets (--no-checks leaves this out)")
-        findings = quick_findings(model, rows)
+        findings = quick_findings(model, rows, row_names(table))
     return _Checked(findings, time.perf_counter() - began)
 
 
 def _shown_as(posterior: Posterior, show: ShowOptions) -> tuple[Posterior, list[str]]:
-    """The posterior with names, signs and wording; what cannot be used is said, not an error.
+    """The posterior with names, signs and wording; what cannot be used becomes a message.
 
-    The number of factors is not known before the fit, and the fit is not lost for a name.
+    The number of factors is not known before the fit, so a wrong name does not end the command.
     """
     told = []
     parts = (
@@ -269,14 +341,6 @@ def _shown_as(posterior: Posterior, show: ShowOptions) -> tuple[Posterior, list[
         except InputError as error:
             told.append(f"{error} It is left out.")
     return posterior, told
-
-
-def _report_title(table: Table) -> str:
-    return f"Factor analysis of {Path(clean(table.source)).name}"
-
-
-def _warning_as_json(warning: FitWarning, engine: EngineSettings) -> dict[str, Any]:
-    return {**warning.to_dict(), "message": terminal_text(warning, engine)}
 
 
 def _circumstances(
@@ -294,6 +358,11 @@ def _circumstances(
             "max_factors": options.max_factors,
             "max_time": options.max_time,
             "model_error": options.model_error,
+            "likelihood": options.likelihood,
+            "ordinal": options.ordinal,
+            "link": options.link,
+            "offset": options.offset,
+            "robust": options.robust,
             "rotation": options.rotation,
             "seed": options.seed,
             "cuspfa": __version__,

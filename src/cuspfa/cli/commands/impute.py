@@ -9,19 +9,27 @@ import numpy as np
 from cuspfa._utils.arguments import must_be, whole
 from cuspfa._utils.wording import counted
 from cuspfa.cli.block_output import write_by_blocks
-from cuspfa.cli.commands.scores import matched, model_of, show_codes, show_told
+from cuspfa.cli.commands.scores import (
+    column_of_offsets,
+    find_fit_codes,
+    matched,
+    model_of,
+    offsets_of,
+    other_doubts,
+    show_told,
+)
 from cuspfa.cli.console import Terminal
 from cuspfa.cli.options import ReadingOptions
 from cuspfa.cli.reading import as_in_fit
 from cuspfa.cli.saved_fits import load_fit
-from cuspfa.cli.terminal import Page, show_doubts
+from cuspfa.cli.terminal import Page, show_codes, show_doubts
 from cuspfa.cli.written_tables import check_output, write_values
 from cuspfa.data.tables.column_names import made_up_names
 from cuspfa.data.tables.read_table import reads_by_blocks
 from cuspfa.data.tables.reader import read_file
 from cuspfa.errors import InputError
 
-MOST_DRAWS = 1000
+MOST_TABLES = 1000
 
 
 def write_imputed(
@@ -37,24 +45,31 @@ def write_imputed(
 ) -> None:
     """Write the columns of the fit with their missing values filled in."""
     check_output(output, fit, data)
-    if draws is not None and not 1 <= draws <= MOST_DRAWS:
-        raise must_be("--draws", f"between 1 and {MOST_DRAWS}", draws)
+    if draws is not None and not 1 <= draws <= MOST_TABLES:
+        raise must_be("--draws", f"between 1 and {MOST_TABLES}", draws)
     if draws is not None and std:
         raise InputError(
             "--std is for expected values. With --draws the tables show the uncertainty."
         )
     whole("--seed", seed, 0)
     posterior = load_fit(fit)
+    if std and any(one.kind != "gaussian" for one in posterior.likelihoods):
+        raise InputError(
+            "--std is for fits whose columns are all Gaussian. Here the tables of --draws show the "
+            "uncertainty."
+        )
     how, row_names, told = as_in_fit(read, id_column, posterior, data)
-    if reads_by_blocks(data, None, how):
+    offset_column = column_of_offsets(posterior)
+    if offset_column is None and reads_by_blocks(data, None, how):
         write_by_blocks(posterior, "impute", data, output, how, id=id_column, draws=draws, std=std)
         return
     table = read_file(data, id_column=row_names, how=how, id_needed=id_column is not None)
     rows = matched(posterior, table)
     names = posterior.names or made_up_names(rows.shape[1])
+    offset = offsets_of(offset_column, table)
     model, observed = model_of(posterior), ~np.isnan(rows)
     if draws is not None:
-        drawn = model.impute(rows, n_draws=draws, random_state=seed)
+        drawn = model.impute(rows, n_draws=draws, random_state=seed, offset=offset)
         write_values(names, drawn, table, output, numbered=True, observed=observed)
     elif std:
         both = np.hstack(model.impute(rows, return_std=True))
@@ -62,11 +77,11 @@ def write_imputed(
         of_std = [f"{name}_std" for name in names]
         write_values([*names, *of_std], [both], table, output, observed=known)
     else:
-        write_values(names, [model.impute(rows)], table, output, observed=observed)
+        write_values(names, [model.impute(rows, offset=offset)], table, output, observed=observed)
     page = Page(Terminal(stderr=True))
     show_told(page, told, table, id_column)
-    show_doubts(page, table.notes)
-    show_codes(page, posterior, rows)
+    show_doubts(page, other_doubts(table.notes, told))
+    show_codes(page, find_fit_codes(posterior, rows))
     n_missing = int(np.isnan(rows).sum())
     lacking = int(np.isnan(rows).any(axis=1).sum())
     filled = f"{counted(n_missing, 'missing value')} in {counted(lacking, 'row')} filled"

@@ -5,17 +5,29 @@ from __future__ import annotations
 import json
 import zipfile
 from pathlib import Path
+from typing import cast
 
+from cuspfa._utils.wording import counted
 from cuspfa.cli.console import Terminal
-from cuspfa.cli.saved_fits import load_fit
-from cuspfa.cli.terminal import Page, show_fit_info, show_loadings, show_summary
+from cuspfa.cli.saved_fits import load_any_fit, of_counts
+from cuspfa.cli.terminal import (
+    Page,
+    show_count_summary,
+    show_count_table,
+    show_fit_info,
+    show_loadings,
+    show_summary,
+    show_thresholds,
+)
 from cuspfa.io.archive import CONTENT
+from cuspfa.posterior.base import Posterior
 from cuspfa.reporting.summary import summarise, summary_draws
 
 
 def print_info(path: Path) -> None:
     """Print what a saved fit contains, and its summary."""
-    posterior = load_fit(path)
+    found = load_any_fit(path)
+    counts = of_counts(found)
     with zipfile.ZipFile(path) as archive:
         content = json.loads(archive.read(CONTENT))
     page = Page(Terminal())
@@ -24,16 +36,27 @@ def print_info(path: Path) -> None:
         f"{content['format']} version {content['version']}, written by cuspfa "
         f"{content['library']}, {_size_text(size)}"
     )
-    if content["kind"] == "gibbs":
-        inside = [f"{content['n_draws']} draws from {content['n_chains']} chain(s)"]
+    if counts is not None:
+        inside = [f"gamma distributions of the loadings; {content['n_draws']} draws of them"]
+        inside += ["scores of the rows"] if content["scores"] else []
+        page.paragraph(f"Contains: {'; '.join(inside)}.")
+        page.line()
+        show_count_summary(page, counts.summary())
+        return
+    posterior = cast("Posterior", found)
+    if content["kind"] == "latent":
+        inside = [f"the mode of loadings and other parameters; {content['n_draws']} draws"]
+    elif content["kind"] in ("gibbs", "latent_gibbs"):
+        inside = [f"{content['n_draws']} draws from {counted(content['n_chains'], 'chain')}"]
     else:
         inside = ["posterior of the loadings and noise variances"]
     inside += [_statistics_text(content["statistics"]["type"])] if content["statistics"] else []
     n_missing = content.get("missing")
     inside += ["correlations of the data"] if n_missing and n_missing["correlation"] else []
+    inside += ["weights of the rows"] if content.get("n_row_weights") is not None else []
     inside += ["factor scores of the rows"] if content["scores"] else []
     alternatives = len(content.get("parts", [None])) - 1
-    inside += [f"{alternatives} other number(s) of factors"] if alternatives else []
+    inside += [counted(alternatives, "other number") + " of factors"] if alternatives else []
     page.paragraph(f"Contains: {'; '.join(inside)}.")
     if n_missing and content["kind"] == "variational":
         page.paragraph(
@@ -46,6 +69,12 @@ def print_info(path: Path) -> None:
     page.line()
     show_loadings(page, posterior, aligned)
     page.line()
+    if thresholds := posterior.threshold_table(draws=aligned.draws):
+        show_thresholds(page, thresholds)
+        page.line()
+    if columns := posterior.count_table(draws=aligned.draws):
+        show_count_table(page, columns)
+        page.line()
     show_fit_info(page, posterior.fit_info)
 
 

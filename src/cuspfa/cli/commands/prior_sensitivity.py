@@ -23,7 +23,8 @@ from cuspfa.cli.data_input import (
 from cuspfa.cli.options import PriorOptions, SlabName
 from cuspfa.cli.outputs import print_json
 from cuspfa.cli.progress import progress
-from cuspfa.cli.terminal import Page, show_warnings
+from cuspfa.cli.terminal import Page, show_codes, show_warnings
+from cuspfa.data.screening.missing_codes import find_codes
 from cuspfa.diagnostics.prior_sensitivity import PriorSensitivityRow, prior_sensitivity
 from cuspfa.errors import InputError
 from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
@@ -44,6 +45,7 @@ def run_sensitivity(options: PriorOptions) -> None:
     table = read_data(options, page, quiet=options.quiet)
     if table.stream is not None:
         raise needs_memory(str(options.data), "prior-sensitivity")
+    show_codes(page, find_codes(table.names, table.sample))
     model = estimator_of(options)
     own = engine_of(model.method).default_prior()
     slabs = _slabs(own.slab)

@@ -8,7 +8,7 @@ pure functions, so that Dask can recompute the blocks of a lost worker.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -29,6 +29,8 @@ from cuspfa.inference.kernels import Statistics
 
 MERGED_PER_TASK = 8
 """Sums, or partial scores, that one task adds up."""
+BLOCKS_PER_PASS = 32
+"""Blocks of rows whose results, p×p numbers each, are in memory together."""
 ROW_CHUNK_BYTES, SMALL_CHUNK_BYTES = 1 << 26, 1 << 23
 """Bytes of a block of rows, and bytes below which the caller's blocks are joined."""
 COLUMN_BLOCKS_PER_THREAD, LARGEST_COLUMN_BLOCK = 4, 1 << 31
@@ -69,8 +71,8 @@ class DaskRows:
         self.array = data
         self.n_rows = None if np.isnan(data.shape[0]) else int(data.shape[0])
         self.allowed = allowed_bytes(None)
-        self.empty_rows = 0
-        """Rows without any value that were left out."""
+        self.empty_rows: tuple[int, ...] = ()
+        """Positions of rows without any value that were left out."""
 
     def leave_out_empty(self) -> bool:
         """Leave out rows without any value, in one more pass; returns whether there were any."""
@@ -80,7 +82,8 @@ class DaskRows:
         if not lacking.any() or lacking.all():
             return False
         self.array = self.array[np.flatnonzero(~lacking)]
-        self.n_rows, self.empty_rows = int((~lacking).sum()), int(lacking.sum())
+        self.n_rows = int((~lacking).sum())
+        self.empty_rows = tuple(np.flatnonzero(lacking).tolist())
         return True
 
     @property
@@ -139,6 +142,22 @@ def dask_sums(rows: DaskRows) -> Sums:
     )
     (total,) = dask.compute(merged)
     return checked_sums(total, rows.names)
+
+
+def dask_passes(rows: DaskRows, function: Callable[..., Array], *values: Array) -> Iterator[Array]:
+    """One pass over rows, a block on its worker; see `cuspfa.data.robust_moments.Passes`."""
+    dask = _dask("dask")
+    if rows.n_rows is None:
+        rows.array = rows.array.compute_chunk_sizes()
+        rows.n_rows = int(rows.array.shape[0])
+    array = rows.array.rechunk({1: -1})
+    ends = np.cumsum(array.chunks[0])
+    tasks = [
+        dask.delayed(function)(part, *(one[end - size : end] for one in values))
+        for part, size, end in zip(array.to_delayed().ravel(), array.chunks[0], ends, strict=True)
+    ]
+    for first in range(0, len(tasks), BLOCKS_PER_PASS):
+        yield from dask.compute(*tasks[first : first + BLOCKS_PER_PASS])
 
 
 def _by_tree(parts: list[Any], combine: Callable[[list[Any], str], Any]) -> Any:
@@ -249,7 +268,7 @@ class DistributedColumns:
 
     @property
     def dense(self) -> None:
-        """None: the rows stay where they are."""
+        """None: the rows stay on the workers."""
 
     def products(self, w: Array) -> tuple[Array, Array]:
         """YᵀYW and WᵀYᵀYW: W is sent, and YᵀYW returned, by blocks of columns."""
@@ -270,7 +289,7 @@ class DistributedColumns:
         return np.concatenate(cross), scores.T @ scores
 
     def statistics(self, largest: int | None = LARGEST_KEPT_DATA) -> Statistics | None:
-        """Those of the rows, if these are small."""
+        """Sufficient statistics of the rows, if these are small."""
         if largest is not None and self.size * len(self.sum_of_squares) > largest:
             return None
         return RowMatrix(np.hstack(self.client.gather(self.blocks)), self.n).statistics(None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +10,14 @@ import numpy as np
 from cuspfa._typing import Array
 from cuspfa._utils.fit_warning import EmptyRows, FitWarning, NearConstant
 from cuspfa.data.column_choice import as_they_are
-from cuspfa.data.complete import Prepared, Scaling, column_scale, counted_rows, prepare_moments
+from cuspfa.data.complete import (
+    Prepared,
+    Scaling,
+    column_scale,
+    counted_rows,
+    prepare_moments,
+    prepare_robust,
+)
 from cuspfa.data.moments import Moments
 from cuspfa.data.names import column_label
 from cuspfa.data.out_of_core.dask_ import (
@@ -18,11 +26,18 @@ from cuspfa.data.out_of_core.dask_ import (
     OnWorkers,
     client_of,
     columns_on_workers,
+    dask_passes,
     dask_sums,
 )
 from cuspfa.data.out_of_core.mapped import Mapped, MappedMatrix
 from cuspfa.data.out_of_core.readers import Slices, is_out_of_core
-from cuspfa.data.out_of_core.screened import check_incomplete, read_screened, reading_warnings
+from cuspfa.data.out_of_core.screened import (
+    check_held,
+    check_incomplete,
+    read_screened,
+    reading_warnings,
+    stream_passes,
+)
 from cuspfa.data.out_of_core.stream import (
     MissingValuesError,
     RowStream,
@@ -31,6 +46,12 @@ from cuspfa.data.out_of_core.stream import (
 )
 from cuspfa.data.protocols import CompleteMatrix, CompleteSource
 from cuspfa.data.provenance import DataProvenance, table_provenance
+from cuspfa.data.robust_moments import (
+    Passes,
+    RobustMoments,
+    check_more_rows,
+    estimate,
+)
 from cuspfa.data.screening.column_kinds import KindGroup
 from cuspfa.data.screening.matrix_input import LARGEST_MATRIX, refuse_matrix
 from cuspfa.data.sums import Sums
@@ -49,6 +70,10 @@ class Loaded(NamedTuple):
     """What the reader assumed and dropped."""
     n_empty: int = 0
     """Rows without any value that were dropped."""
+    empty: tuple[int, ...] = ()
+    """Their positions, where `passes` leaves them out."""
+    passes: Passes | None = None
+    """Further passes over rows that were summed up; None where they can be read once."""
     near_constant: NearConstant | None = None
     provenance: DataProvenance | None = None
     """The file, and how it was read."""
@@ -65,26 +90,44 @@ def find_out_of_core(data: Any) -> RowStream | DaskRows | Table | None:
     return DaskRows(data) if is_dask(data) else None
 
 
-def load_data(view: RowStream | DaskRows | Table) -> Loaded:
-    """Read data as their shape and the memory allow."""
+def load_data(view: RowStream | DaskRows | Table, *, every_row: bool = False) -> Loaded:
+    """Read data as their shape and the memory allow; with `every_row` the rows, into memory."""
     if isinstance(view, DaskRows):
-        data = _compute_dask(view)
-        return Loaded(data, view.names, n_empty=view.empty_rows)
+        data = _collected(view) if every_row else _compute_dask(view)
+        return Loaded(
+            data,
+            view.names,
+            n_empty=len(view.empty_rows),
+            empty=view.empty_rows,
+            passes=partial(dask_passes, view),
+        )
     if isinstance(view, RowStream):
-        return _read(view)
+        return _read(view, every_row)
     loaded = (
-        _read(view.data)
+        _read(view.data, every_row)
         if isinstance(view.data, RowStream)
-        else Loaded(view.data, view.names, near_constant=view.near_constant, kinds=view.kinds)
+        else Loaded(
+            view.data,
+            view.names,
+            passes=view.passes,
+            near_constant=view.near_constant,
+            kinds=view.kinds,
+        )
     )
     return loaded._replace(provenance=table_provenance(view))
 
 
-def _read(stream: RowStream) -> Loaded:
-    found = read_screened(stream)
+def _read(stream: RowStream, every_row: bool) -> Loaded:
+    found = read_screened(stream, every_row=every_row)
     told = reading_warnings(stream, found)
     loaded = Loaded(
-        found.data, found.names, told, found.n_empty, found.near_constant, kinds=found.kinds
+        found.data,
+        found.names,
+        told,
+        found.n_empty,
+        passes=partial(stream_passes, stream, found.kept) if stream.reader.again else None,
+        near_constant=found.near_constant,
+        kinds=found.kinds,
     )
     if not stream.is_path:
         return loaded
@@ -93,27 +136,64 @@ def _read(stream: RowStream) -> Loaded:
     return loaded if isinstance(table.data, RowStream) else loaded._replace(data=table.data)
 
 
-def prepare_loaded(loaded: Loaded, *, scaling: Scaling, flat_mean: bool) -> Prepared:
+def prepare_loaded(
+    loaded: Loaded, *, scaling: Scaling, flat_mean: bool, robust: bool = False
+) -> Prepared:
     """A source of data whose rows are not in memory, with names and warnings."""
     data = loaded.data
     if isinstance(data, Sums):
         data = Moments.from_sums(data, loaded.names)
-    if isinstance(data, Moments):
+    assert not isinstance(data, np.ndarray)
+    if robust:
+        found = _robust_moments(loaded, data)
+        prepared = prepare_robust(found, scaling=scaling, flat_mean=flat_mean)
+    elif isinstance(data, Moments):
         data.check_usable()
         prepared = prepare_moments(data, scaling=scaling, flat_mean=flat_mean)
     else:
-        assert isinstance(data, (Mapped, OnWorkers))
         prepared = _prepare_wide(data, loaded.names, scaling, flat_mean)
-    told = loaded.warnings + empty_rows(loaded.n_empty, prepared.n)
+    told = loaded.warnings + prepared.warnings + empty_rows(loaded.n_empty, prepared.n)
     told += () if loaded.near_constant is None else (loaded.near_constant,)
     return prepared._replace(
         names=loaded.names, warnings=told, provenance=loaded.provenance, kinds=loaded.kinds
     )
 
 
+def _robust_moments(loaded: Loaded, data: Moments | Mapped | OnWorkers) -> RobustMoments:
+    if not isinstance(data, Moments):
+        check_more_rows(data.n, len(data.center))
+    if loaded.passes is None and isinstance(loaded.data, Sums):
+        raise DataError(
+            "A robust fit goes through the rows several times, and an iterator can be read once. "
+            "Pass a path, or an array."
+        )
+    if loaded.passes is None:
+        raise no_rows_to_weigh()
+    assert isinstance(data, Moments)
+    check_more_rows(data.n, len(data.mean))
+    data.check_usable()
+    return estimate(loaded.passes, data, loaded.empty)
+
+
+def no_rows_to_weigh() -> DataError:
+    """The error for a robust fit to moments."""
+    return DataError(
+        "A robust fit weighs rows, and sums over all rows have none. Fit the rows themselves, or "
+        "the moments that cuspfa.robust_moments makes of them, without robust."
+    )
+
+
 def empty_rows(n_empty: int, n_rows: int) -> tuple[EmptyRows, ...]:
     """The warning of rows without any value that were dropped beside `n_rows` others, if any."""
     return (EmptyRows(n_empty, n_rows),) if n_empty else ()
+
+
+def _collected(rows: DaskRows) -> Array:
+    """All rows, which are refused where they do not fit into memory."""
+    if rows.n_rows is None:
+        rows.array = rows.array.compute_chunk_sizes()
+    check_held(int(rows.array.shape[0]), rows.n_columns, rows.allowed, counted=True)
+    return np.asarray(rows.array.compute(), dtype=float)
 
 
 def _compute_dask(rows: DaskRows) -> Sums | Mapped | OnWorkers | Array:

@@ -103,7 +103,7 @@ class MappedMatrix:
 
     @property
     def dense(self) -> None:
-        """None: the rows stay where they are."""
+        """None: the rows stay in their file."""
 
     def products(self, w: Array) -> tuple[Array, Array]:
         """YᵀYW and WᵀYᵀYW."""
@@ -160,7 +160,7 @@ class MappedMatrix:
         return bool(np.any(np.abs(self.center) > LARGEST_MEAN_TO_SD * spread))
 
     def statistics(self, largest: int | None = LARGEST_KEPT_DATA) -> Statistics | None:
-        """Those of the rows, if these are small."""
+        """Sufficient statistics of the rows, if these are small."""
         n, p = self.array.shape
         if largest is not None and n * p > largest:
             return None

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from numbers import Integral
 from pathlib import Path
 from typing import Any
 
-from cuspfa._utils.arguments import must_be
+from cuspfa._utils.arguments import is_whole, must_be
 from cuspfa.errors import InputError
 
 FREE_MEMORY_SHARE = 0.8
@@ -27,7 +26,7 @@ def allowed_bytes(limit: Any, name: str = "memory_limit") -> int | None:
     if limit is None:
         free = free_bytes()
         return None if free is None else int(FREE_MEMORY_SHARE * free)
-    if isinstance(limit, Integral) and not isinstance(limit, bool) and int(limit) > 0:
+    if is_whole(limit) and limit > 0:
         return int(limit)
     found = _SIZE.fullmatch(limit) if isinstance(limit, str) else None
     if found is None or not float(found[1]):

@@ -199,7 +199,7 @@ def _files(path: Path) -> list[Path]:
     if not path.is_dir() or path.suffix.lower() == ".zarr":
         return [path]
     found = sorted(_inside(path))
-    kinds = {kind_of(one) for one in found}
+    kinds = {file_format(one) for one in found}
     if not found:
         raise DataError(f"{str(path)!r} holds no file that ends in {', '.join(FILE_SUFFIXES)}.")
     if len(kinds) > 1:
@@ -215,13 +215,13 @@ def _inside(folder: Path) -> Iterator[Path]:
     for one in folder.iterdir():
         if one.name.startswith((".", "_")):
             continue
-        if kind_of(one) in FILE_SUFFIXES:
+        if file_format(one) in FILE_SUFFIXES:
             yield one
         elif one.is_dir():
             yield from _inside(one)
 
 
-def kind_of(path: Path) -> str:
+def file_format(path: Path) -> str:
     """The suffix of a file's format, without that of its compression."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if len(suffixes) > 1 and suffixes[-1] in (".gz", ".bz2", ".zst"):
@@ -234,14 +234,14 @@ def names_columns(data: Any) -> bool:
     paths = data if isinstance(data, (list, tuple)) else [data]
     if not paths or not all(isinstance(one, (str, os.PathLike)) for one in paths):
         return False
-    return kind_of(_files(Path(paths[0]))[0]) in (*ARROW_SUFFIXES, *WHOLE_SUFFIXES)
+    return file_format(_files(Path(paths[0]))[0]) in (*ARROW_SUFFIXES, *WHOLE_SUFFIXES)
 
 
 def _of_paths(files: list[Path], choose: ChooseColumns, how: Reading) -> Reader:
     for file in files:
         if file.is_file() and file.stat().st_size == 0:
             raise DataError(f"{str(file)!r} is empty. Wait until it is written, or remove it.")
-    kind = kind_of(files[0])
+    kind = file_format(files[0])
     if kind in ARROW_SUFFIXES:
         return ArrowFiles(files, kind, choose, how)
     if kind in WHOLE_SUFFIXES:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,8 +11,9 @@ from cuspfa._typing import Array
 from cuspfa._utils.fit_warning import ColumnsDropped, FitWarning, NearConstant, ReadingNote
 from cuspfa.data.column_choice import ColumnChoice
 from cuspfa.data.out_of_core.mapped import Mapped
-from cuspfa.data.out_of_core.memory import format_bytes
+from cuspfa.data.out_of_core.memory import check_fits, format_bytes
 from cuspfa.data.out_of_core.stream import (
+    COPIES_OF_HELD_ROWS,
     MissingValuesError,
     RowStream,
     read_stream,
@@ -57,14 +58,20 @@ class ScreenedRows(NamedTuple):
     """Columns by kind, of rows that are not in memory."""
 
 
-def read_screened(stream: RowStream, *, sums: bool = False) -> ScreenedRows:
+def read_screened(
+    stream: RowStream, *, sums: bool = False, every_row: bool = False
+) -> ScreenedRows:
     """One pass over the rows, and a second one where values are missing.
 
-    With `sums`, only sums are returned, and a missing value is an error. A column that turns out
-    not to hold numbers is dropped, and the pass is repeated.
+    With `sums`, only sums are returned, and a missing value is an error. With `every_row` the rows
+    themselves are held. A column that turns out not to hold numbers is dropped, and the pass is
+    repeated.
     """
     while True:
         try:
+            if every_row:
+                names = stream.names or made_up_names(stream.n_columns)
+                return _in_memory(held_rows(stream), names, stream)
             return _pass(stream, sums)
         except NotNumbersError as error:
             stream.reader.drop(error)
@@ -152,6 +159,21 @@ def _in_memory(rows: Array, names: list[str], stream: RowStream) -> ScreenedRows
     )
 
 
+def stream_passes(
+    stream: RowStream, kept: list[int], function: Callable[..., Array], *values: Array
+) -> Iterator[Array]:
+    """One more pass over some columns; see `cuspfa.data.robust_moments.Passes`.
+
+    Rows without any value, which the first pass left out, are rows of NaN.
+    """
+    first, every = 0, len(kept) == stream.n_columns
+    for block in stream.blocks(allow_missing=True):
+        here = slice(first, first + len(block.rows))
+        first += len(block.rows)
+        rows = block.rows if every else block.rows[:, kept]
+        yield function(rows, *(one[here] for one in values))
+
+
 def reading_warnings(stream: RowStream, found: ScreenedRows) -> tuple[FitWarning, ...]:
     """What the reader of a stream assumed and may have got wrong, and the columns it dropped."""
     notes = [*stream.reader.notes, *found.notes]
@@ -199,6 +221,32 @@ def incomplete_rows(stream: RowStream, error: MissingValuesError) -> Array:
         rows = max(rows, sum(map(len, held)))
         check_incomplete(rows, stream.n_columns, stream.allowed, error)
     return np.concatenate(held)
+
+
+def held_rows(stream: RowStream) -> Array:
+    """All rows, with their missing values; refused as soon as they do not fit into memory."""
+    held: list[Array] = []
+    rows = stream.n_rows or 0
+    check_held(rows, stream.n_columns, stream.allowed, counted=True)
+    for block in stream.blocks(allow_missing=True):
+        held.append(np.asarray(block.rows, dtype=float))
+        rows = max(rows, sum(map(len, held)))
+        check_held(rows, stream.n_columns, stream.allowed, counted=stream.n_rows is not None)
+    return np.concatenate(held) if held else np.zeros((0, stream.n_columns))
+
+
+def check_held(rows: int, p: int, allowed: int | None, *, counted: bool) -> None:
+    """Refuse to hold more rows than there is memory for, copies of them included.
+
+    `counted` says that there are no more rows than these.
+    """
+    more = "" if counted else " or more"
+    check_fits(
+        COPIES_OF_HELD_ROWS * 8 * rows * p,
+        allowed,
+        f"A fit of {rows:,} rows{more} and {p:,} columns, not all Gaussian,",
+        "Fit a sample of the rows, or use likelihood='gaussian', which needs sums alone.",
+    )
 
 
 def check_incomplete(rows: int, p: int, allowed: int | None, error: MissingValuesError) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from cuspfa._typing import Array, BoolArray
 from cuspfa._utils.arguments import must_be, one_of, whole
+from cuspfa._utils.wording import counted
 from cuspfa.data.column_choice import ChooseColumns, chooser
 from cuspfa.data.in_memory import ROW_BLOCK_SIZE
 from cuspfa.data.names import column_label
@@ -37,6 +38,10 @@ MIN_BLOCK_ROWS = 256
 """Rows of a block at least: with fewer, adding up p×p numbers would dominate the cost."""
 LARGEST_COPY_SHARE = 0.25
 """Share of the allowed memory up to which a wide map is copied, which speeds up iterations."""
+
+
+COPIES_OF_HELD_ROWS = 4
+"""Copies of rows that are held for columns that are not all Gaussian, while they are prepared."""
 
 
 class ReadingProgress(NamedTuple):
@@ -198,12 +203,16 @@ class RowStream:
         """Number of rows; None for text and iterators, whose rows are not counted."""
         return self.reader.n_rows
 
-    def plan(self) -> Plan:
+    def plan(self, *, every_row: bool = False) -> Plan:
         """How a fit will read the rows, and the memory it needs.
 
-        An unknown number of rows is assumed to exceed the number of columns.
+        An unknown number of rows is assumed to exceed the number of columns. With `every_row` the
+        rows are copied in any case.
         """
         n, p = self.n_rows, self.n_columns
+        if every_row:
+            held = COPIES_OF_HELD_ROWS * 8 * (n or 0) * p
+            return Plan(n, p, "rows", held + self._for_blocks(), self.allowed)
         if n is None or n >= p:
             return Plan(n, p, "sums", self._for_sums(), self.allowed)
         copy = 2 * 8 * n * p  # the rows, and the same centred and scaled
@@ -309,7 +318,7 @@ def read_stream(stream: RowStream, watcher: Watcher) -> Sums | Mapped | Array:
 def checked_sums(sums: Sums, names: list[str] | None) -> Sums:
     """The sums of two rows or more whose squares did not overflow; otherwise an error."""
     if sums.n < 2:
-        raise DataError(f"Found {sums.n} row(s) while a minimum of 2 is required.")
+        raise DataError(f"Found {counted(sums.n, 'row')} while a minimum of 2 is required.")
     large = ~np.isfinite(sums.mean) | ~np.isfinite(np.diag(sums.cross))
     if large.any():
         label = column_label(int(np.argmax(large)), names)
@@ -375,7 +384,7 @@ def check_block(
 
 
 def _read_ahead(blocks: Iterator[Block]) -> Iterator[Block]:
-    """The same blocks, read in a thread while the caller works on earlier ones."""
+    """The blocks of a reader, read in a thread while the caller works on earlier ones."""
     with ThreadPoolExecutor(1, "cuspfa-reader") as thread:
         waiting = deque(thread.submit(next, blocks, None) for _ in range(BLOCKS_AHEAD))
         try:

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from cuspfa._utils.wording import listed
 from cuspfa.data.column_choice import ChooseColumns
-from cuspfa.data.names import NAMES_IN_MESSAGE
+from cuspfa.data.names import check_same_columns
 from cuspfa.data.out_of_core.block import Block
 from cuspfa.data.tables.dialect import Reading
 from cuspfa.data.tables.notes import DroppedColumn
@@ -52,13 +51,7 @@ class WholeFiles:
         """Check that a file has all columns, and drop those that do not hold numbers."""
         assert self.names is not None
         known = {column.name: column for column in table.columns}
-        missing = [name for name in self.names if name not in known]
-        if missing:
-            shown = listed([repr(name) for name in missing], NAMES_IN_MESSAGE)
-            raise DataError(
-                f"{table.source!r} has no column {shown}, which {self.tables[0].source!r} has. "
-                "All files must have the same columns."
-            )
+        check_same_columns(table.source, known, self.tables[0].source, self.names)
         for name in list(self.names):
             why = known[name].dropped
             if why is None or why.code == "empty":

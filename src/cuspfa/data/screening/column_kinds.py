@@ -10,6 +10,9 @@ A column is the first of these that applies to its observed values:
 - "skewed": a skewness beyond ±2, and beyond ±1 without the hundredth of the values at each end, so
   that a few outlying rows do not make it so;
 - "continuous": all others.
+
+Numbers far from all others that are repeated, such as -99, do not count: they stand for missing
+values.
 """
 
 from __future__ import annotations
@@ -18,11 +21,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from scipy.sparse import issparse
 
 from cuspfa._typing import Array, BoolArray, Indices
+from cuspfa.data.screening.missing_codes import codes_by_column
 from cuspfa.data.screening.near_constant import FIRST_LOOK_ROWS
 
-__all__ = ["KindGroup", "KindWatcher", "column_kinds"]
+__all__ = ["KindGroup", "KindWatcher", "column_kinds", "skewness_of"]
 
 ColumnKind = Literal["binary", "few_points", "codes", "counts", "skewed", "continuous"]
 KINDS: tuple[ColumnKind, ...] = (
@@ -51,6 +56,8 @@ FEW_VALUES, LARGE_SKEWNESS = 7, 1.0
 correlations depend on it as much as on what the item measures. A finer scale loses little."""
 KIND_ROWS, KIND_CELLS = 5000, 1 << 22
 """Most rows and cells that are looked at."""
+CHANGED_BY_CODES: tuple[ColumnKind, ...] = ("codes", "skewed", "continuous")
+"""Kinds that items have if some of their values are codes for missing ones."""
 FEWEST_KIND_ROWS = 20
 """Values below which the kind of a column is not told."""
 GRID_TOLERANCE = 1e-6
@@ -71,9 +78,10 @@ class KindGroup:
 
 
 def column_kinds(rows: Any) -> tuple[KindGroup, ...]:
-    """Columns of dense rows by kind; empty where rows are too few to tell.
+    """Columns by kind; empty where rows are too few to tell.
 
-    Of many rows, `KIND_ROWS` of them are looked at, evenly spread.
+    Sparse rows are counts, if all are whole numbers from 0 on and some above 1, and else of no
+    kind. Of many rows, `KIND_ROWS` of them are looked at, evenly spread.
 
     Examples
     --------
@@ -86,16 +94,35 @@ def column_kinds(rows: Any) -> tuple[KindGroup, ...]:
     most = _rows_for(p)
     if n > most:
         rows = rows[np.linspace(0, n - 1, most).astype(np.intp)]
-    if len(rows) < FEWEST_KIND_ROWS or not p:
+    if rows.shape[0] < FEWEST_KIND_ROWS or not p:
         return ()
+    if issparse(rows):
+        values = np.asarray(rows.data, dtype=float)
+        whole = len(values) and _are_whole_from_zero(values) and values.max() > 1
+        return (KindGroup("counts", tuple(range(p))),) if whole else ()
     look = np.asarray(rows, dtype=float)
     with np.errstate(all="ignore"):  # numbers too large to be told apart have no kind of their own
         found = dict(enumerate(_each_kind(look)))
+        coded = [j for j, one in found.items() if one.kind in CHANGED_BY_CODES]
+        without = _without_codes(look, coded)
+        if without:
+            again = _each_kind(np.column_stack(list(without.values())))
+            found |= dict(zip(without, again, strict=True))
     return tuple(
         _group(kind, members)
         for kind in KINDS
         if (members := [(j, one) for j, one in found.items() if one.kind == kind])
     )
+
+
+def _without_codes(look: Array, columns: list[int]) -> dict[int, Array]:
+    """The columns among these that have codes for missing values, without them."""
+    codes = codes_by_column(look[:, columns])
+    return {
+        j: np.where(np.isin(look[:, j], values), np.nan, look[:, j])
+        for j, values in zip(columns, codes, strict=True)
+        if values
+    }
 
 
 class KindWatcher:
@@ -114,7 +141,7 @@ class KindWatcher:
             self._left -= len(self._held[-1])
 
     def kinds(self, kept: list[int]) -> tuple[KindGroup, ...]:
-        """Of these columns, by their places among them."""
+        """Kinds of some columns, with the places of the columns among these."""
         return column_kinds(np.concatenate(self._held)[:, kept]) if self._held else ()
 
 
@@ -166,12 +193,16 @@ def _skewness(look: Array, seen: BoolArray, n: Indices) -> Array:
     return np.asarray(third / np.maximum(spread, 1e-100) ** 3)
 
 
+def skewness_of(values: Array) -> float:
+    """Skewness of the values of one column, none of them missing."""
+    seen = np.ones((len(values), 1), dtype=bool)
+    return float(_skewness(values[:, None], seen, seen.sum(axis=0))[0])
+
+
 def _stays_skewed(values: Array) -> bool:
     """Is a column skewed without its ends too?"""
     cut = -(-len(values) // OUTER_VALUES)
-    inner = np.sort(values)[cut:-cut, None]
-    seen = np.ones(inner.shape, dtype=bool)
-    return bool(abs(_skewness(inner, seen, seen.sum(axis=0))[0]) > LARGE_SKEWNESS)
+    return abs(skewness_of(np.sort(values)[cut:-cut])) > LARGE_SKEWNESS
 
 
 def _are_whole_from_zero(values: Array) -> bool:

@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import issparse
 
 from cuspfa._typing import Array, BoolArray
+from cuspfa._utils.fit_warning import FitWarning, ReadingNote
 from cuspfa._utils.spelling import Spell, as_argument
-from cuspfa._utils.wording import listed
+from cuspfa._utils.wording import counted, listed
 from cuspfa.data.column_choice import ColumnChoice
 from cuspfa.data.screening.covariates import (
     ValueRange,
@@ -22,6 +24,8 @@ from cuspfa.data.screening.duplicates import duplicated_columns
 from cuspfa.data.screening.matrix_input import EXTRA_ROWS, refuse_matrix
 from cuspfa.data.tables.cells import ParsedColumn, check_finite
 from cuspfa.data.tables.notes import DroppedColumn, Note
+from cuspfa.data.tables.reader import name_samples
+from cuspfa.data.validate import CheckedRows
 from cuspfa.errors import DataError
 
 FEWEST_ROWS = 10
@@ -60,10 +64,12 @@ def screen(
     id_position: int | None = None,
     spell: Spell = as_argument,
     first: str | None = None,
+    labels: Mapping[str, str] | None = None,
 ) -> Screened:
     """Columns of numbers that vary, and rows that have a value in them.
 
-    `first` is the name of the first column of the file, if that is not among the columns.
+    `first` is the name of the first column of the file, if that is not among the columns. `labels`
+    are what columns are by the file, such as the question "How old are you?".
     """
     n_rows = columns[0].n_rows if columns else 0
     _check_no_matrix(source, columns, id_position, spell)
@@ -83,7 +89,8 @@ def screen(
         numbers_of = columns[j].numbers
         if why is None and not asked and numbers_of is not None:
             values = numbers_of[~np.isnan(numbers_of)]
-            why = _covariate(columns[j].name, range_of(values), every_name)
+            label = (labels or {}).get(columns[j].name, "")
+            why = _covariate(columns[j].name, range_of(values), every_name, label)
             if why is not None and not choice.drops_covariates:
                 covariates[why.name] = why.detail
                 why = None
@@ -102,15 +109,53 @@ def screen(
     missing = {columns[j].name: columns[j].n_missing - n_empty for j in kept}
     missing = {name: number for name, number in missing.items() if number}
     names = [columns[j].name for j in kept]
-    notes = covariate_notes(covariates)
-    pairs = tuple(f"{names[j]} and {names[k]}" for j, k in duplicated_columns(rows))
-    notes += [Note("duplicates", pairs)] if pairs else []
+    notes = covariate_notes(covariates) + _duplicate_notes(names, rows)
     return Screened(names, rows, dropped, missing, n_empty, notes)
 
 
-def _covariate(name: str, values: ValueRange, every_name: frozenset[str]) -> DroppedColumn | None:
-    kind = covariate_kind(name, values, every_name)
+def _covariate(
+    name: str, values: ValueRange, every_name: frozenset[str], label: str = ""
+) -> DroppedColumn | None:
+    kind = covariate_kind(name, values, every_name) or covariate_kind(label, values, frozenset())
     return None if kind is None else DroppedColumn(name, "covariate", detail=kind)
+
+
+def notes_on_columns(table: CheckedRows, *, copies: bool) -> tuple[FitWarning, ...]:
+    """Notes on an array or a data frame, all columns of which are analysed.
+
+    Columns of a data frame that look like covariates are named, and names of samples where
+    variables should be; and with `copies` the columns that are copies of others.
+    """
+    if issparse(table.rows):
+        return ()
+    rows = np.asarray(table.rows, dtype=float)
+    notes: list[Note] = []
+    if table.names is not None:
+        notes += _frame_notes(table.names, rows)
+    if copies:
+        labels = table.names or [f"column {j}" for j in range(rows.shape[1])]
+        notes += _duplicate_notes(labels, rows)
+    return tuple(map(ReadingNote, notes))
+
+
+def _frame_notes(names: Sequence[str], rows: Array) -> list[Note]:
+    every_name, covariates = frozenset(names), {}
+    for name, values in zip(names, rows.T, strict=True):
+        known = values[~np.isnan(values)] if may_be_covariate(name) else values[:0]
+        why = _covariate(name, range_of(known), every_name) if len(known) else None
+        if why is not None:
+            covariates[name] = why.detail
+    kinds = listed(list(dict.fromkeys(covariates.values())), len(covariates))
+    notes = [Note("frame_covariates", tuple(covariates), detail=kinds)] if covariates else []
+    if name_samples(names) and len(rows) > len(names):
+        notes.append(Note("samples", tuple(names), len(rows)))
+    return notes
+
+
+def _duplicate_notes(names: Sequence[str], rows: Array) -> list[Note]:
+    """A note on columns that are equal where both have a value."""
+    pairs = tuple(f"{names[j]} and {names[k]}" for j, k in duplicated_columns(rows))
+    return [Note("duplicates", pairs)] if pairs else []
 
 
 def covariate_notes(found: Mapping[str, str]) -> list[Note]:
@@ -123,7 +168,8 @@ def check_rows_enough(source: str, n_rows: int, which: str = "") -> None:
     """Refuse a table with too few rows."""
     if n_rows < FEWEST_ROWS:
         raise DataError(
-            f"{source} has {n_rows} row(s){which}. A factor analysis needs at least {FEWEST_ROWS}."
+            f"{source} has {counted(n_rows, 'row')}{which}. A factor analysis needs at least "
+            f"{FEWEST_ROWS}."
         )
 
 
@@ -147,7 +193,7 @@ def check_columns_enough(
     gone = f" Dropped: {' '.join(said)}" if dropped else ""
     hint = " Are its cells separated by commas, semicolons, tabs or bars?"
     raise DataError(
-        f"{source} has {n_kept} column(s) of numbers to analyse, and "
+        f"{source} has {counted(n_kept, 'column')} of numbers to analyse, and "
         f"{FEWEST_COLUMNS} are needed.{gone}{hint if n_columns == 1 else ''}"
     )
 

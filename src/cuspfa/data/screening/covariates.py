@@ -1,8 +1,8 @@
 """Columns that describe rows and are rarely meant to be analysed: age, sex, a year, a weight.
 
 A column is taken for one by its name and the range of its values. The words of the name must all be
-words of one kind, or words that say nothing (`FILLERS`), so that "age" and "Age (years)" are found,
-and "language" and "age_of_onset" are not.
+words of one kind, or words that say nothing (`FILLERS`), so that "age", "Age (years)" and "What is
+your age?" are found, and "language" and "age_of_onset" are not.
 """
 
 from __future__ import annotations
@@ -50,8 +50,14 @@ FILLERS = frozenset(
         "category",
         "num",
         "number",
+        *("what", "is", "are", "you", "were", "was", "do", "did", "which", "please", "enter"),
+        *("indicate", "select", "identify", "as", "with", "highest", "level", "completed", "have"),
+        *("ist", "sind", "sie", "ihr", "dein", "deine", "welchem", "jahren"),
+        *("birth", "born"),
     ]
 )
+_ASKED = {"how old": "age", "wie alt": "alter"}
+"""Words in which a questionnaire asks for a covariate."""
 _SURVEY_WEIGHTS = frozenset(
     ["pweight", "fweight", "pweights", "finalwt", "fnlwgt", "sampwt", "wgt", "weighting"]
 )
@@ -104,7 +110,7 @@ _RULES = {
         lambda v: not v.whole and 0 <= v.low < 1 < v.high <= LARGEST_WEIGHT,
     ),
     "a year": _Rule(
-        frozenset({"year", "yr", "years", "jahr"}),
+        frozenset({"year", "yr", "years", "jahr", "geburtsjahr"}),
         lambda v: v.whole and v.low >= FIRST_YEAR and v.high <= LAST_YEAR,
     ),
 }
@@ -129,7 +135,10 @@ def range_of(values: Array) -> ValueRange:
 
 
 def _kinds(name: str) -> list[str]:
-    words = {word.lower() for word in _WORD.findall(name)}
+    in_order = " ".join(word.lower() for word in _WORD.findall(name))
+    for asked, meant in _ASKED.items():
+        in_order = in_order.replace(asked, meant)
+    words = set(in_order.split())
     if words & _SURVEY_WEIGHTS:
         return ["a survey weight"]
     return [

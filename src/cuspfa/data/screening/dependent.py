@@ -13,6 +13,8 @@ from cuspfa.data.in_memory import DEPENDENT, DenseData
 
 WIDEST = 2000
 """Columns up to which dependence is looked for: the matrix is factorised."""
+MOST_ROWS = 50_000
+"""Rows, evenly spaced ones, of a table that has no sums."""
 PART_OF_SUM = 1e-6
 """Coefficients of standardised columns below which one has no part in a sum."""
 
@@ -25,10 +27,26 @@ def dependent_columns(
     A column that depends on the others is found by a Cholesky factorisation with pivots, and the
     columns that it depends on by its regression on the independent ones.
     """
-    if data is None or not data.is_gram or not len(data.values) <= min(n, WIDEST):
+    return None if data is None or not data.is_gram else _dependent(data.values, n, labels)
+
+
+def dependent_in_rows(rows: Array, labels: list[Any] | None) -> DependentColumns | None:
+    """The same for rows (n, p); None where values are missing."""
+    if rows.shape[1] > WIDEST or np.isnan(rows).any():
         return None
-    sd = np.sqrt(np.diag(data.values))
-    correlation = data.values / sd[:, None] / sd
+    some = rows[:: -(-len(rows) // MOST_ROWS)]
+    spread = np.ptp(some, axis=0)
+    if not np.all(spread > 0):
+        return None
+    some = (some - some.mean(axis=0)) / spread
+    return _dependent(some.T @ some, len(some), labels)
+
+
+def _dependent(products: Array, n: float, labels: list[Any] | None) -> DependentColumns | None:
+    if not len(products) <= min(n, WIDEST):
+        return None
+    sd = np.sqrt(np.diag(products))
+    correlation = products / sd[:, None] / sd
     _, pivots, rank, _ = dpstrf(correlation, tol=DEPENDENT)
     if rank == len(sd):
         return None

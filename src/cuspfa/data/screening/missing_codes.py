@@ -37,24 +37,38 @@ def find_codes(
     A value is one if it is repeated in its column, or far outside in several columns. `by_blocks`
     says that `rows` are only the first of a table that is read by blocks.
     """
-    every = [_ends(column[:ROWS_SEARCHED]) for column in rows.T]
-    times = Counter(value for ends in every for value in _far_values(ends, None))
-    shared = {value for value, k in times.items() if k >= _columns_wanted(value, len(every))}
     found: dict[float, PossibleMissingCode] = {}
-    for name, column, ends in zip(names, rows.T, every, strict=True):
-        for value in _far_values(ends, shared):
+    for name, column, values in zip(names, rows.T, codes_by_column(rows), strict=True):
+        for value in values:
             known = found.get(value, PossibleMissingCode((), 0, by_blocks, value))
             count = known.count + int(np.sum(column == value))
             found[value] = replace(known, columns=(*known.columns, name), count=count)
     return sorted(found.values(), key=lambda one: -one.count)[:CODES_SHOWN]
 
 
-def codes_of(column: Array) -> list[float]:
-    """Repeated values of a column far outside the others."""
-    return _far_values(_ends(column), ())
+def far_categories(column: Array) -> list[float]:
+    """Values of a column of categories far outside the others, also if they occur only once.
+
+    Positive numbers of one digit must be repeated: the last category may be rare.
+    """
+    ends = _ends(column)
+    return _far_values(ends, {value for value in ends.values if not 0 < value < 10})
 
 
-class _Ends(NamedTuple):
+def is_common_code(value: float) -> bool:
+    """Is a number often used as a code for missing values?"""
+    return value.is_integer() and COMMON_CODE.fullmatch(str(int(value))) is not None
+
+
+def codes_by_column(rows: Array) -> list[list[float]]:
+    """Values of each column far outside the others, that are repeated or in several columns."""
+    every = [_ends(column[:ROWS_SEARCHED]) for column in rows.T]
+    times = Counter(value for ends in every for value in _far_values(ends, None))
+    shared = {value for value, k in times.items() if k >= _columns_wanted(value, len(every))}
+    return [_far_values(ends, shared) for ends in every]
+
+
+class _ColumnEnds(NamedTuple):
     """The lowest and highest values of a column, and how often they occur."""
 
     values: Array
@@ -64,7 +78,7 @@ class _Ends(NamedTuple):
     """Different values between these."""
 
 
-def _ends(column: Array) -> _Ends:
+def _ends(column: Array) -> _ColumnEnds:
     values, counts = np.unique(column[~np.isnan(column)], return_counts=True)
     kept = CODES_AT_EACH_END + 1
     between = max(len(values) - 2 * kept, 0)
@@ -72,10 +86,10 @@ def _ends(column: Array) -> _Ends:
         values = np.concatenate([values[:kept], values[-kept:]])
     total = int(counts.sum())
     counts = np.concatenate([counts[:kept], counts[-kept:]]) if between else counts
-    return _Ends(values, counts, total, between)
+    return _ColumnEnds(values, counts, total, between)
 
 
-def _far_values(ends: _Ends, shared: Collection[float] | None) -> list[float]:
+def _far_values(ends: _ColumnEnds, shared: Collection[float] | None) -> list[float]:
     """The largest set of values at both ends that are far from the values between them.
 
     These must be at least half of all. Values at the ends must be repeated, unless they are among
@@ -97,30 +111,34 @@ def _far_values(ends: _Ends, shared: Collection[float] | None) -> list[float]:
             wanted = max(
                 _distance(float(values[j]), first)
                 if shared is None or values[j] in shared
-                else _wanted(float(values[j]), int(counts[j]), ends.total)
+                else _wanted(float(values[j]), int(counts[j]), ends.total, first)
                 for j in outer
             )
-            if 2 * inside >= ends.total and min(gaps) >= wanted * span:
+            # 8 is the next value after 4 and 6.
+            steps = np.diff(values[low : size - high]) if not ends.n_between else np.zeros(1)
+            apart = min(gaps) >= wanted * span and min(gaps) > np.max(steps)
+            if 2 * inside >= ends.total and apart:
                 best = outer
     return [float(values[j]) for j in best]
 
 
-def _is_code(value: float) -> bool:
-    return value.is_integer() and COMMON_CODE.fullmatch(str(int(value))) is not None
+def _wanted(value: float, count: int, total: int, lowest: float) -> float:
+    """Distance from the other values that makes a number a code; infinite if none does.
 
-
-def _wanted(value: float, count: int, total: int) -> float:
-    """Distance from the other values that makes a number a code; infinite if none does."""
-    if not _is_code(value):
+    `lowest` is the lowest of the others.
+    """
+    if not is_common_code(value):
         return NUMBER_DISTANCE if count >= NUMBER_COUNT else np.inf
     if abs(value) < 10:
-        return SHORT_CODE_DISTANCE if count >= max(3, SHORT_CODE_SHARE * total) else np.inf
+        # A negative number below counts is in no tail of them.
+        few = 2 if value < 0 <= lowest else max(3, SHORT_CODE_SHARE * total)
+        return SHORT_CODE_DISTANCE if count >= few else np.inf
     return _distance(value, 0.0) if count >= 2 else np.inf
 
 
 def _distance(value: float, lowest: float) -> float:
-    """The same for a number that is repeated; `lowest` is the lowest of the other values."""
-    if not _is_code(value):
+    """How far a repeated number is from the others; `lowest` is the lowest of these."""
+    if not is_common_code(value):
         return NUMBER_DISTANCE
     if abs(value) < 10:  # among negative values, -9 is one of them
         return SHORT_CODE_DISTANCE if value > 0 or lowest >= 0 else np.inf
@@ -129,7 +147,7 @@ def _distance(value: float, lowest: float) -> float:
 
 def _columns_wanted(value: float, n_columns: int) -> float:
     """Columns in which a value that is far outside is a code, even if it is in each only once."""
-    if not _is_code(value):
+    if not is_common_code(value):
         return NUMBER_COLUMNS
     # The tail of counts ends at 8 or 9 in some columns, a code is in most.
     return max(3, n_columns / 2) if 0 < value < 10 else CODE_COLUMNS

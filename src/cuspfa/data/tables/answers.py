@@ -42,6 +42,7 @@ def _both_sides(disagree: str, agree: str, middle: str) -> list[str]:
 
 SCALES: dict[str, list[str]] = {
     "agreement": _both_sides("disagree", "agree", "/neither agree or disagree/no opinion"),
+    "accuracy": _both_sides("inaccurate", "accurate", ""),
     "likelihood": _both_sides("unlikely", "likely", ""),
     "satisfaction": _both_sides("dissatisfied", "satisfied", ""),
     "importance": [

@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cuspfa._utils.optional import needed
-from cuspfa._utils.wording import listed
 from cuspfa.data.column_choice import ChooseColumns
-from cuspfa.data.names import NAMES_IN_MESSAGE
+from cuspfa.data.names import check_same_columns
 from cuspfa.data.out_of_core.block import Block
 from cuspfa.data.tables.answers import FoundAnswers, as_numbers, different_cells, find_answers
 from cuspfa.data.tables.cells import (
@@ -83,13 +82,7 @@ class ArrowFiles:
         """Check that a file has all columns, and drop those that do not begin with numbers."""
         assert self.names is not None
         opened = self.open[file]
-        missing = [name for name in self.names if name not in opened.places]
-        if missing:
-            shown = listed([repr(name) for name in missing], NAMES_IN_MESSAGE)
-            raise DataError(
-                f"{str(file)!r} has no column {shown}, which {str(self.files[0])!r} has. All "
-                "files must have the same columns."
-            )
+        check_same_columns(str(file), opened.places, str(self.files[0]), self.names)
         for name in [name for name in self.names if name in opened.doubtful]:
             try:
                 self._careful(name, opened.doubtful[name], opened, 0)

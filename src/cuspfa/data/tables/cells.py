@@ -12,6 +12,7 @@ import numpy as np
 from cuspfa._typing import Array
 from cuspfa._utils.optional import needed
 from cuspfa._utils.spelling import Spell
+from cuspfa._utils.wording import counted
 from cuspfa.data.tables.notes import DropCode, DroppedColumn
 from cuspfa.errors import DataError
 
@@ -20,7 +21,7 @@ MISSING_WORDS = ("", "NA", "N/A", "#N/A", "NaN", "null", ".", "-")
 MISSING_SPELLINGS = sorted(
     {spelling for word in MISSING_WORDS for spelling in (word, word.lower(), word.upper())}
 )
-"""The same words in upper and lower case, for readers that distinguish case."""
+"""`MISSING_WORDS` in upper and lower case, for readers that distinguish case."""
 _MISSING_WORDS = frozenset(word.lower() for word in MISSING_WORDS)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
@@ -195,9 +196,10 @@ def check_finite(column: ParsedColumn, source: str, spell: Spell) -> None:
     infinite = np.isinf(column.numbers)
     if infinite.any():
         raise DataError(
-            f"{source}: column {column.name!r} has {int(infinite.sum())} value(s) that are "
-            f"infinite, the first in row {int(np.argmax(infinite)) + 1}. Correct them, leave the "
-            "column out, or take them as missing: "
+            f"{source}: column {column.name!r} has "
+            f"{counted(int(infinite.sum()), 'infinite value')}, the first in row "
+            f"{int(np.argmax(infinite)) + 1}. Correct them, leave the column out, or take them as "
+            "missing: "
             f"{spell('missing', ('inf', '-inf'))}"
         )
 

@@ -18,6 +18,7 @@ from cuspfa._utils.spelling import Spell, as_argument
 from cuspfa.data.tables.answers import Answers, as_order
 from cuspfa.data.tables.cells import clean, is_missing, parse_number, quoted
 from cuspfa.data.tables.column_names import made_up_names, unique_names, without_quote
+from cuspfa.data.tables.labels import without_shared_questions
 from cuspfa.data.tables.notes import SEPARATOR_NAMES, Note
 from cuspfa.data.tables.read_options import ReadOptions
 from cuspfa.errors import DataError
@@ -162,10 +163,11 @@ def find_dialect(start: bytes, how: Reading = DEFAULT_READING, *, whole: bool = 
         _check_no_title(first, rows, decimal)
     labels: list[str] = []
     if header and len(rows) > 1 and _is_qualtrics(rows[1]):
-        labels = [clean(cell) for cell in next(reader)]
+        labels, questions = without_shared_questions([clean(cell) for cell in next(reader)])
         next(reader)
         rows = rows[2:]
         notes.append(Note("qualtrics"))
+        notes += [Note("shared_question", detail=quoted(one, 200)) for one in questions]
     names = list(map(without_quote, first)) if header else made_up_names(len(first))
     end = top + stream.tell() if header else top
     if whole and not text[end:].strip():
@@ -262,7 +264,7 @@ def _first_row(reader: Any) -> tuple[list[str], int]:
     """
     top: list[str] | None = None
     above = 0
-    for row in _records(reader):
+    for row in records(reader):
         if not any(not is_missing(cell) for cell in row):
             if len(row) > 1:
                 top, above = top or row, above + 1
@@ -273,7 +275,7 @@ def _first_row(reader: Any) -> tuple[list[str], int]:
     return top, above
 
 
-def _records(reader: Any) -> Iterator[list[str]]:
+def records(reader: Any) -> Iterator[list[str]]:
     """The rows of a reader; a line that cannot be read is a DataError."""
     try:
         yield from reader

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from cuspfa._utils.spelling import Spell, as_argument
-from cuspfa._utils.wording import listed
+from cuspfa._utils.wording import counted, listed
 
 SEPARATOR_NAMES = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas"}
 """In order of preference. Commas come last, since they may be decimal signs."""
@@ -47,13 +47,17 @@ NoteCode = Literal[
     "numbered",
     "ordered",
     "qualtrics",
+    "shared_question",
     "covariates",
+    "frame_covariates",
     "duplicates",
     "genes",
+    "samples",
     "no_diagonal",
     "repaired",
     "labelled_missing",
     "formulas",
+    "features_in_rows",
 ]
 _REASONS: dict[DropCode, str] = {
     "text": "text",
@@ -90,22 +94,28 @@ _NOTES: dict[NoteCode, str] = {
     "x{count}.",
     "truth": "True and false are read as 1 and 0: {columns}.",
     "sheet": "Sheet {detail!r} of the workbook is read.",
-    "user_missing": "{count} cell(s) hold values that the file declares as missing.",
+    "user_missing": "{cells} with values that the file declares as missing.",
     "answers": "Words are read as numbers: {detail} (in {columns}).",
     "numbered": "Words are read by the numbers before them: {detail} (in {columns}).",
     "ordered": "Words are read as numbers: {detail} (in {columns}).",
     "qualtrics": "The rows below the column names hold the wording of the questions and codes of "
     "Qualtrics: taken as labels.",
+    "shared_question": "Labels of items are without the question that they share: {detail}",
     "covariates": "Columns that look like {detail} are analysed: {columns}.",
+    "frame_covariates": "Columns that look like {detail} are analysed: {columns}. Leave them out "
+    "of X unless they are measurements like the others.",
     "duplicates": "Columns are equal in all rows in which both have a value: {columns}. Leave one "
     "of each pair out.",
     "genes": "Column {columns} names genes or probes: the rows seem to be variables, and the "
     "columns samples. A factor analysis takes rows as observations: transpose the table.",
+    "samples": "The columns have names of samples ({columns}) and there are {count} rows: the rows "
+    "seem to be variables. A factor analysis takes rows as observations: transpose the table.",
     "no_diagonal": "The rows are taken as a triangle without its diagonal, of {count} variables.",
-    "formulas": "{count} cell(s) are formulas without stored values, and are read as empty: in "
-    "{columns}. Open the workbook in Excel or LibreOffice and save it there.",
+    "formulas": "{cells} with formulas without stored values, read as empty: in {columns}. "
+    "Open the workbook in Excel or LibreOffice and save it there.",
     "labelled_missing": "The file has a label for missing answers, {detail}, and does not declare "
     "the value as missing. It is read as a number in {columns}.",
+    "features_in_rows": "The rows of the file are those of {detail}: they are taken as columns.",
     "repaired": "The matrix is not positive semi-definite, because of few digits or missing "
     "values. Its negative eigenvalues were set to zero, which changed {detail}.",
 }
@@ -119,8 +129,10 @@ _ALWAYS_TOLD = (
     "answers",
     "numbered",
     "covariates",
+    "frame_covariates",
     "duplicates",
     "genes",
+    "samples",
     "no_diagonal",
     "repaired",
     "labelled_missing",
@@ -166,7 +178,7 @@ class DroppedColumn:
         return _REASONS[self.code].format(count=self.count, of=self.of, detail=self.detail)
 
     def without_example(self) -> DroppedColumn:
-        """The same without any cell of the data, to be kept with a fit."""
+        """The note without any cell of the data, to be kept with a fit."""
         return replace(self, example="")
 
     def told(self, spell: Spell = as_argument) -> str:
@@ -174,7 +186,7 @@ class DroppedColumn:
         return f"{self._said(spell)}{self._advice(spell)}"
 
     def shown(self, spell: Spell = as_argument) -> str:
-        """The same with an example of the cells, for the terminal."""
+        """The note with an example of the cells, for the terminal."""
         return f"{self._said(spell)}{self.example}{self._advice(spell)}"
 
     def _said(self, spell: Spell) -> str:
@@ -205,9 +217,10 @@ class Note:
     code : str
         The kind of note: format, encoding, row_names, renamed, nameless, header, no_header,
         empty_first_row, truth, missing, sheet, user_missing,
-        answers, numbered, ordered, qualtrics, covariates, duplicates, genes,
+        answers, numbered, ordered, qualtrics, shared_question, covariates,
+        frame_covariates, duplicates, genes, samples,
         no_diagonal, repaired,
-        labelled_missing or formulas.
+        labelled_missing, formulas or features_in_rows.
     columns : tuple of str
         Columns in the note.
     count : int
@@ -233,14 +246,21 @@ class Note:
             cells = f"{self.count or 'no'} cell{'' if self.count == 1 else 's'}"
             return f"{spell('missing')} made {cells} missing."
         shown = listed(self.columns, 4)
-        said = _NOTES[self.code].format(columns=shown, count=self.count, detail=self.detail)
+        said = _NOTES[self.code].format(
+            columns=shown,
+            count=self.count,
+            cells=counted(self.count, "cell"),
+            detail=self.detail,
+        )
         if self.code == "answers":
             return f"{said} If their order is another one: {spell('order', ('low', '…', 'high'))}"
         if self.code == "labelled_missing":
             value = self.detail.partition(" = ")[0]
             return f"{said} To make it missing: {spell('missing', (value,))}"
         if self.code == "covariates":
-            return f"{said} To leave them out: {spell('exclude')}"
+            exclude = spell("exclude")
+            where = "" if exclude.startswith("--") else " of read_table"
+            return f"{said} To leave them out, name them in {exclude}{where}."
         if self.code == "sheet":
             return f"{said} For another one: {spell('sheet', self.columns[0])}"
         if self.code not in _DOUBTS:

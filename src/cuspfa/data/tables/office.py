@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -39,6 +40,8 @@ _READING_PACKAGES: dict[OfficeKind, tuple[str, str]] = {
     "R": ("rdata", "Reading R files"),
 }
 _AS_CSV = "Save the table as CSV from the program that made it."
+_R_AS_TEXT = re.compile(rb"(RDA[23]\n)?A\n[23]\n\d+\n\d+\n")
+"""First lines of a file of R that was saved as text."""
 _OLD_STATA = (105, 108, *range(110, 116))
 """First bytes of Stata files before version 13."""
 
@@ -70,6 +73,8 @@ def office_kind(raw: bytes) -> OfficeKind | None:
     if len(raw) > 3 and raw[0] in _OLD_STATA and raw[1] in (1, 2) and raw[2] == 1:
         return "Stata"
     if raw[:3] in (b"X\n\0", b"B\n\2", b"B\n\3") or raw[:5] in (b"RDX2\n", b"RDX3\n", b"RDA2\n"):
+        return "R"
+    if _R_AS_TEXT.match(raw):
         return "R"
     return "workbook" if is_workbook(raw) else None
 

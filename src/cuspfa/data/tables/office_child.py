@@ -168,12 +168,14 @@ def _read_statistics(raw: bytes, kind: str) -> tuple[dict[str, Any], bytes]:
     names = list(about.column_names)
     columns = [list(cells[name]) for name in names]
     user_missing = [0] * len(names)
+    labels = [label or "" for label in about.column_labels]
+    values = [(about.variable_value_labels or {}).get(name, {}) for name in names]
     for j, name in enumerate(names):
         ranges = (about.missing_ranges or {}).get(name, [])
         if ranges:
-            columns[j], user_missing[j] = _without_user_missing(columns[j], ranges)
-    labels = [label or "" for label in about.column_labels]
-    values = [(about.variable_value_labels or {}).get(name, {}) for name in names]
+            columns[j], values[j], user_missing[j] = _without_user_missing(
+                columns[j], values[j], ranges
+            )
     return _columns(names, columns, labels, values, user_missing)
 
 
@@ -188,8 +190,10 @@ def _cells_of(file: Any, kind: str) -> tuple[Any, Any]:
     return found
 
 
-def _without_user_missing(column: list[Any], ranges: list[Any]) -> tuple[list[Any], int]:
-    """The column with None for values that the file declares as missing, and their number."""
+def _without_user_missing(
+    column: list[Any], labels: dict[Any, str], ranges: list[Any]
+) -> tuple[list[Any], dict[Any, str], int]:
+    """None for values that the file declares as missing, the other labels, and their number."""
 
     def declared(value: Any) -> bool:
         for one in ranges:
@@ -200,7 +204,8 @@ def _without_user_missing(column: list[Any], ranges: list[Any]) -> tuple[list[An
 
     gone = [value is not None and declared(value) for value in column]
     kept = [None if is_missing else value for value, is_missing in zip(column, gone, strict=True)]
-    return kept, sum(gone)
+    others = {value: label for value, label in labels.items() if not declared(value)}
+    return kept, others, sum(gone)
 
 
 # --- R ---
@@ -229,7 +234,7 @@ def _read_r(raw: bytes) -> tuple[dict[str, Any], bytes]:
         if "na_range" in about:
             low, high = _numbers(about["na_range"])
             ranges.append({"lo": low, "hi": high})
-        cells, gone = _without_user_missing(cells, ranges)
+        cells, value_labels, gone = _without_user_missing(cells, value_labels, ranges)
         columns.append(cells)
         labels.append(_texts(about["label"])[0] if "label" in about else "")
         values.append(value_labels)

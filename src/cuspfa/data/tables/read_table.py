@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ from cuspfa.data.column_choice import ChooseColumns, ColumnChoice, chooser
 from cuspfa.data.moments import Moments
 from cuspfa.data.out_of_core.mapped import Mapped
 from cuspfa.data.out_of_core.memory import allowed_bytes, check_fits
-from cuspfa.data.out_of_core.readers import kind_of
-from cuspfa.data.out_of_core.screened import ScreenedRows, read_screened
+from cuspfa.data.out_of_core.readers import file_format
+from cuspfa.data.out_of_core.screened import ScreenedRows, read_screened, stream_passes
 from cuspfa.data.out_of_core.stream import (
     Plan,
     ReadingProgress,
@@ -25,6 +26,7 @@ from cuspfa.data.out_of_core.stream import (
     table_stream,
 )
 from cuspfa.data.out_of_core.whole_files import WHOLE_SUFFIXES
+from cuspfa.data.robust_moments import Passes
 from cuspfa.data.screening.column_kinds import KindGroup
 from cuspfa.data.screening.columns import screen
 from cuspfa.data.sums import Sums
@@ -36,7 +38,7 @@ from cuspfa.data.tables.notes import DroppedColumn, Note
 from cuspfa.data.tables.read_options import ReadOptions
 from cuspfa.data.tables.reader import FileTable, read_file
 from cuspfa.data.tables.source_bytes import COPIES_IN_MEMORY
-from cuspfa.errors import InputError
+from cuspfa.errors import DataError, InputError
 
 BY_BLOCKS = "by blocks"
 """The kind of a table that was read by blocks."""
@@ -105,6 +107,10 @@ class Table:
     answers: tuple[Answers, ...] = ()
     options: ReadOptions = field(default_factory=ReadOptions)
     """What the user said of the table."""
+    passes: Passes | None = field(default=None, repr=False)
+    """Further passes over rows that were summed up."""
+    allowed: int | None = None
+    """Bytes that a fit may use, where rows that were read by blocks are held."""
 
     @property
     def rows(self) -> Array:
@@ -226,10 +232,12 @@ def load_table(
     memory_limit: int | str | None = None,
     progress: Callable[[ReadingProgress], None] | None = None,
     on_plan: Callable[[Plan], None] = lambda plan: None,
+    every_row: bool = False,
 ) -> Table:
     """The work of `read_table`, with messages that spell arguments as the caller does.
 
-    `on_plan` is called with the plan of reading by blocks, before a row is read.
+    `on_plan` is called with the plan of reading by blocks, before a row is read. With `every_row`
+    the rows are held in memory, not summed up.
     """
     if not reads_by_blocks(path, memory_limit, how):
         return screened(read_file(path, id_column=id_column, how=how, check=choose), choose, how)
@@ -244,8 +252,11 @@ def load_table(
     stream = table_stream(path, choose_numbers, how, memory_limit, progress)
     if id_column is not None:
         stream.reader.dropped.insert(0, DroppedColumn(id_column, "id_column"))
-    plan = stream.plan()
+    plan = stream.plan(every_row=every_row)
     on_plan(plan)
+    if every_row:
+        found = stream_table(stream, read_screened(stream, every_row=True))
+        return replace(found, allowed=stream.allowed)
     return _by_blocks(stream, plan)
 
 
@@ -261,12 +272,12 @@ def reads_by_blocks(path: str, memory_limit: int | str | None, how: Reading) -> 
         return False
     allowed = allowed_bytes(memory_limit, label)
     place = Path(path)
-    if kind_of(place) in WHOLE_SUFFIXES and place.is_file():
+    if file_format(place) in WHOLE_SUFFIXES and place.is_file():
         needs = COPIES_IN_MEMORY * place.stat().st_size
         advice = "Save it as CSV or Parquet: these are read by blocks."
         check_fits(needs, allowed, f"{path}, which is read as a whole,", advice)
         return False
-    if memory_limit is not None or place.is_dir() or kind_of(place) in ARRAY_SUFFIXES:
+    if memory_limit is not None or place.is_dir() or file_format(place) in ARRAY_SUFFIXES:
         return place.exists()
     return (
         place.is_file()
@@ -278,7 +289,14 @@ def reads_by_blocks(path: str, memory_limit: int | str | None, how: Reading) -> 
 def screened(file: FileTable, choose: ChooseColumns, how: Reading) -> Table:
     """The columns of a table in memory that are analysed."""
     choice = choose(file.names)
-    found = screen(file.source, file.columns, choice, file.id_position, how.spell)
+    try:
+        labels = {one.name: one.label for one in file.labels}
+        found = screen(
+            file.source, file.columns, choice, file.id_position, how.spell, labels=labels
+        )
+    except DataError as error:
+        sheet = "".join(f" {note.told(how.spell)}" for note in file.notes if note.code == "sheet")
+        raise DataError(f"{error}{sheet}") from error
     return Table(
         source=file.source,
         kind=file.kind,
@@ -342,7 +360,8 @@ def stream_table(stream: RowStream, found: ScreenedRows | None = None) -> Table:
     )
     if isinstance(found.data, Sums):
         moments = Moments.from_sums(found.data, found.names)
-        return replace(table, data=moments, n_rows=moments.n)
+        passes = partial(stream_passes, stream, found.kept) if reader.again else None
+        return replace(table, data=moments, n_rows=moments.n, passes=passes)
     return replace(table, **_rows_in_memory(found.data))
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cuspfa._utils.optional import needed
-from cuspfa._utils.spelling import Spell, showing_fit
+from cuspfa._utils.spelling import Spell, fitting_matrix, showing_fit
 from cuspfa.data.tables.answers import (
     Answers,
     FoundAnswers,
@@ -20,6 +20,7 @@ from cuspfa.data.tables.answers import (
     with_value_labels,
 )
 from cuspfa.data.tables.cells import (
+    MissingCodes,
     ParsedColumn,
     column_of_arrow,
     missing_codes,
@@ -33,7 +34,7 @@ from cuspfa.data.tables.office import OfficeTable, office_kind, read_office
 from cuspfa.data.tables.source_bytes import ZIP_START, is_workbook, source_bytes, unzipped
 from cuspfa.data.tables.summary_rows import check_no_summaries
 from cuspfa.data.tables.text import whole_text
-from cuspfa.data.tables.triangles import MatrixKind, square_text
+from cuspfa.data.tables.triangles import MatrixKind, SquareText, square_text
 from cuspfa.errors import DataError, InputError
 
 ARROW_STARTS = (b"PAR1", b"ARROW1", b"FEA1")
@@ -41,6 +42,11 @@ ARROW_STARTS = (b"PAR1", b"ARROW1", b"FEA1")
 OTHER_FILE_STARTS = {
     b"\x89HDF": "an HDF5 file",
     b"%PDF": "a PDF file",
+    b"{\\rtf": "a document in rich text",
+    b"<!doctype html": "a web page",
+    b"<html": "a web page",
+    b"<table": "a web page",
+    b"<?xml": "an XML file",
 }
 """First bytes of common files that cannot be read as tables."""
 
@@ -49,6 +55,9 @@ GENE_NAMES = ("gene", "genes", "gene_id", "gene_name", "symbol", "gene_symbol", 
 GENE_SHARE, FEWEST_GENES = 0.8, 50
 """Share of identifiers of genes in such a column, and the number of rows from which on it is."""
 _GENE = re.compile(r"ENS[A-Z]*[GTP]\d{6,}(\.\d+)?|\d+(_[a-z])*_at|ILMN_\d+")
+_SAMPLE = re.compile(r"(?i)(GSM|[SED]RR|SAM[NED]A?)\d{3,}.*|TCGA-.+|samples?[\W_]*\d+")
+FEWEST_SAMPLES = 3
+"""Names of samples, or accession numbers of them, from which on columns are taken for samples."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +125,7 @@ def read_file(
             source = f"{source} ({inside})"
             _check_kind(raw, source, how.spell)
         if is_matrix and office_kind(raw) is None and not raw.startswith(ARROW_STARTS):
-            raw, notes = _square(raw, source, matrix_kind, how)
+            raw, notes, _ = _square(raw, source, matrix_kind, how)
         id_name = None if id_column is None else (id_column, id_needed)
         found = _parsed(source, raw, id_name, how, check, is_matrix)
         return replace(found, notes=[*found.notes, *notes])
@@ -127,9 +136,7 @@ def read_file(
         ) from None
 
 
-def _square(
-    raw: bytes, source: str, kind: MatrixKind | None, how: Reading
-) -> tuple[bytes, list[Note]]:
+def _square(raw: bytes, source: str, kind: MatrixKind | None, how: Reading) -> SquareText:
     try:
         return square_text(raw, kind, how.spell, how.header)
     except DataError as error:
@@ -147,8 +154,9 @@ def _check_kind(raw: bytes, source: str, spell: Spell) -> None:
     if is_saved_fit(raw):
         shown = showing_fit(source, spell)
         raise DataError(f"{source} is a saved fit, not data. To look at it: {shown}")
+    begin = raw[:64].removeprefix(b"\xef\xbb\xbf").lstrip()
     for start, what in OTHER_FILE_STARTS.items():
-        if raw.startswith(start):
+        if begin.lower().startswith(start.lower()):
             raise DataError(
                 f"{source} is {what}. Save the table as CSV from the program that made it."
             )
@@ -216,7 +224,15 @@ def _parsed(
         if not is_matrix:
             check_no_summaries(names, cells, columns, decimal)
     except DataError as error:
-        raise DataError(f"{source}: {error}") from error
+        if office_table is not None:
+            advice = "".join(f" {note.told(how.spell)}" for note in _sheet_notes(office_table))
+        else:
+            advice = "" if is_matrix else _triangle_advice(raw, source, how)
+        raise DataError(f"{source}: {error}{advice}") from error
+    except InputError as error:
+        if office_table is None or not (sheet := _sheet_notes(office_table)):
+            raise
+        raise InputError(f"{error} {sheet[0].told(how.spell)}") from error
     ids = (
         None
         if position is None
@@ -226,6 +242,8 @@ def _parsed(
     notes = notes + ([Note("truth", truths)] if truths else [])
     if _names_genes(names[0], chunks[0]):
         notes = [*notes, Note("genes", (names[0],))]
+    elif name_samples(names) and columns[0].n_rows > len(names):
+        notes = [*notes, Note("samples", tuple(names), columns[0].n_rows)]
     if missing.any:
         notes = [*notes, Note("missing", count=sum(column.coded for column in columns))]
     return FileTable(
@@ -236,7 +254,7 @@ def _parsed(
         notes=[*notes, *_labelled_missing(columns, found.labels), *(one.note for one in answers)],
         id_position=position,
         ids=ids,
-        labels=with_value_labels(found.labels, answers),
+        labels=with_value_labels(_without_codes(found.labels, columns, missing), answers),
         sheet=found.sheet,
         answers=answers,
         separator=found.separator,
@@ -265,6 +283,26 @@ def _labelled_missing(columns: list[ParsedColumn], labels: list[ColumnLabels]) -
             if numbers is not None and is_missing_label(label) and np.any(numbers == value):
                 found.setdefault(f"{value:g} = {label}", []).append(one.name)
     return [Note("labelled_missing", tuple(names), detail=what) for what, names in found.items()]
+
+
+def _without_codes(
+    labels: list[ColumnLabels], columns: list[ParsedColumn], missing: MissingCodes
+) -> list[ColumnLabels]:
+    """The labels of values that are not missing: no codes, and no "no answer" that nobody gave."""
+    by_name = {one.name: one.numbers for one in columns}
+
+    def kept(name: str, value: float, label: str) -> bool:
+        if value in missing.numbers:
+            return False
+        numbers = by_name.get(name)
+        return not is_missing_label(label) or (
+            numbers is not None and bool(np.any(numbers == value))
+        )
+
+    return [
+        replace(one, values=tuple(pair for pair in one.values if kept(one.name, *pair)))
+        for one in labels
+    ]
 
 
 def _without_row_names(notes: list[Note], row_names: str | None) -> list[Note]:
@@ -301,6 +339,12 @@ def _names_genes(name: str, cells: Any) -> bool:
     return name.strip().lower().replace(" ", "_") in GENE_NAMES or share >= GENE_SHARE
 
 
+def name_samples(names: Sequence[str]) -> bool:
+    """Do the columns, apart from one with names of rows, have names of samples?"""
+    named = sum(_SAMPLE.fullmatch(name.strip()) is not None for name in names)
+    return named >= max(FEWEST_SAMPLES, len(names) - 1)
+
+
 def _id_text(value: Any) -> str:
     """The name of a row: files of statistics programs have whole numbers as decimals."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
@@ -323,12 +367,26 @@ def _of_text(raw: bytes, how: Reading) -> _Format:
     return _Format(kind, dialect.names, dialect.notes, read, labels, separator=written)
 
 
+def _sheet_notes(table: OfficeTable) -> list[Note]:
+    """Which sheet of a workbook is read, if there are others and none was asked for."""
+    others = tuple(table.other_sheets)
+    return [Note("sheet", others, detail=str(table.sheet))] if others else []
+
+
+def _triangle_advice(raw: bytes, source: str, how: Reading) -> str:
+    """How to fit a triangle of a matrix, if the rows of a text are one."""
+    try:
+        found = square_text(raw, "correlation", how.spell, how.header)
+    except DataError:
+        return ""
+    shown = fitting_matrix(source, "correlation", how.spell)
+    return f" If it is a triangle of a correlation matrix: {shown}" if found.is_triangle else ""
+
+
 def _of_office(table: OfficeTable, how: Reading) -> _Format:
     if table.text is not None:
         found = _of_text(table.text, replace(how, decimal=how.decimal or "."))
-        notes = found.notes
-        if table.other_sheets:
-            notes = [Note("sheet", tuple(table.other_sheets), detail=str(table.sheet)), *notes]
+        notes = [*_sheet_notes(table), *found.notes]
         formulas = {j: k for j, k in table.empty_formulas.items() if 0 <= j < len(found.names)}
         if formulas:
             of_columns = tuple(found.names[j] for j in sorted(formulas))

@@ -23,6 +23,9 @@ COPIES_IN_MEMORY = 4
 """Memory that a table takes when it is read as a whole, in multiples of its size."""
 DEFAULT_READ_LIMIT = 1 << 32
 """Bytes that are read at most where the amount of memory is unknown."""
+MOST_EXPANSION, LEAST_EXPANDED = 100, 1 << 28
+"""Compressed files are refused that grow to over so many times their size, and over 256 MB: tables
+shrink less, and a small file could fill the memory."""
 ZIP_START = b"PK\x03\x04"
 MOST_ZIP_ENTRIES = 10_000
 """Entries of a zip file or workbook from which on it is refused."""
@@ -46,7 +49,7 @@ def _decompressed(raw: bytes, source: str) -> bytes:
         if raw.startswith(start):
             try:
                 with opened(io.BytesIO(raw)) as inside:
-                    return _within_memory(inside, f"{source}, once it is decompressed,")
+                    return _expanded(inside, source, len(raw))
             except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
                 raise DataError(f"{source}: the compressed file is damaged ({error}).") from None
     return raw
@@ -80,7 +83,7 @@ def unzipped(raw: bytes, source: str) -> tuple[bytes, str]:
                 f"{source} is a zip file with {len(files)} files: {names}. Unzip it, and give one "
                 "of them."
             )
-        inside = _entry(archive, files[0], source)
+        inside = _entry(archive, files[0], source, len(raw))
     if inside.startswith(ZIP_START) and not is_workbook(inside):
         raise DataError(f"{source} is a zip file in which there is another one. Unzip it.")
     return _decompressed(inside, source), files[0].filename
@@ -93,14 +96,14 @@ def check_expanded_size(raw: bytes, source: str) -> None:
     """
     if not raw.startswith(ZIP_START):
         return
-    most, size = read_limit(), 0
+    most, size = _most_expanded(len(raw)), 0
     with _opened(raw, source) as archive:
         for one in archive.infolist():
             with _readable_entry(archive, one, source) as stream:
                 while part := _part(stream, source):
                     size += len(part)
                     if size > most:
-                        raise _too_long(f"{source}, once it is decompressed,", most)
+                        raise _too_expanded(source, most)
 
 
 def _opened(raw: bytes, source: str) -> zipfile.ZipFile:
@@ -129,10 +132,10 @@ def _readable_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, source: st
         raise DataError(f"{source}: the zip file is damaged ({error}).") from None
 
 
-def _entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, source: str) -> bytes:
+def _entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, source: str, size: int) -> bytes:
     with _readable_entry(archive, entry, source) as stream:
         try:
-            return _within_memory(stream, f"{source}, once it is decompressed,")
+            return _expanded(stream, source, size)
         except (zipfile.BadZipFile, OSError, EOFError, zlib.error, lzma.LZMAError) as error:
             raise DataError(f"{source}: the zip file is damaged ({error}).") from None
 
@@ -156,13 +159,32 @@ def read_limit() -> int:
 def _within_memory(stream: Any, what: str) -> bytes:
     """All bytes of a stream of unknown length, if they fit into memory."""
     most = read_limit()
+    return _all_bytes(stream, most, _too_long(what, most))
+
+
+def _expanded(stream: Any, source: str, compressed: int) -> bytes:
+    """All bytes of a decompressing stream over so many bytes, if they are not too many."""
+    most = _most_expanded(compressed)
+    return _all_bytes(stream, most, _too_expanded(source, most))
+
+
+def _all_bytes(stream: Any, most: int, error: DataError) -> bytes:
     parts, size = [], 0
     while part := stream.read(1 << 20):
         parts.append(part)
         size += len(part)
         if size > most:
-            raise _too_long(what, most)
+            raise error
     return b"".join(parts)
+
+
+def _most_expanded(compressed: int) -> int:
+    """Bytes to which a file of so many compressed bytes may grow."""
+    return min(read_limit(), max(MOST_EXPANSION * compressed, LEAST_EXPANDED))
+
+
+def _too_expanded(source: str, most: int) -> DataError:
+    return _too_long(f"{source}, once it is decompressed,", most)
 
 
 def _too_long(what: str, most: int) -> DataError:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cuspfa._utils.optional import needed
+from cuspfa._utils.wording import counted
 from cuspfa.data.tables.cells import MISSING_SPELLINGS
 from cuspfa.data.tables.dialect import (
     LOOK_CHARACTERS,
@@ -101,8 +102,8 @@ class Parser:
                 "names of the columns: remove lines above it."
             )
         return DataError(
-            f"{where} has {cells} cell(s) where {expected} are expected. Look for a missing or "
-            "extra separator there, or for one inside a text without quotes."
+            f"{where} has {counted(cells, 'cell')} where {expected} are expected. Look for a "
+            "missing or extra separator there, or for one inside a text without quotes."
         )
 
 

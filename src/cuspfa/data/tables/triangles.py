@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 from cuspfa._utils.spelling import Spell
 from cuspfa.data.tables.cells import is_missing, parse_number
-from cuspfa.data.tables.dialect import decode_text
+from cuspfa.data.tables.dialect import decode_text, records
 from cuspfa.data.tables.notes import SEPARATOR_NAMES, Note
 from cuspfa.errors import DataError
 
@@ -39,6 +39,8 @@ class SquareText(NamedTuple):
 
     raw: bytes
     notes: list[Note]
+    is_triangle: bool
+    """Were the rows short ones of a triangle?"""
 
 
 class _Triangle(NamedTuple):
@@ -74,7 +76,7 @@ def square_text(
     if separator is None:
         rows = [line.split() for line in text.splitlines()]
     else:
-        rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=separator))
+        rows = list(records(csv.reader(io.StringIO(text, newline=""), delimiter=separator)))
     rows = [_without_end(row) for row in rows if len(row) > 1 or any(map(str.strip, row))]
     width = max(map(len, rows), default=0)
     named = len(rows) > 1 and all(row and _is_word(row[0]) for row in rows[1:])
@@ -106,7 +108,7 @@ def square_text(
         out.append([ROW_NAMES, *names] if named else names)
     out += [[label, *row] for label, row in zip(labels, values, strict=True)] if named else values
     out += extra
-    return SquareText(_written(out, separator or ","), notes)
+    return SquareText(_written(out, separator or ","), notes, triangle is not None)
 
 
 def _written(rows: Cells, separator: str) -> bytes:

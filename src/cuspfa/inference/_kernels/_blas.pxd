@@ -18,3 +18,9 @@ cdef inline void multiply_bt(int m, int n, int k, double* a, double* b, double* 
     """C (m, n) = A Bᵀ with A (m, k), B (n, k)."""
     cdef double one = 1.0, zero = 0.0
     dgemm("T", "N", &n, &m, &k, &one, b, &k, a, &k, &zero, c, &n)
+
+
+cdef inline void add_product(int m, int n, int k, double* a, double* b, double* c) noexcept nogil:
+    """C (m, n) += A (m, k) B (k, n)."""
+    cdef double one = 1.0
+    dgemm("N", "N", &n, &m, &k, &one, b, &n, a, &k, &one, c, &n)

@@ -5,7 +5,7 @@ row-major: loadings and cross products (p, K), others (K, K). Where the second m
 are diagonal, as they are after an accepted scale-rotation step, loadings need no eigendecomposition.
 """
 
-from libc.math cimport exp, fabs, fmax, fmin, isfinite, lgamma, log, sqrt
+from libc.math cimport exp, fabs, fmax, fmin, INFINITY, isfinite, lgamma, log, sqrt
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 from scipy.linalg.cython_blas cimport dtrsm
@@ -17,6 +17,7 @@ from ._special cimport digamma, trigamma
 
 cdef double LOG_2PI = 1.8378770664093453
 cdef double TINY = 2.2250738585072014e-308
+cdef double SURE_STEP = 1e-4  # as in the definition
 
 cdef enum Slab:
     GAUSSIAN = 0
@@ -80,6 +81,7 @@ cdef struct Work:
     double* three
     double* four
     double* lower
+    double* eigen       # (3, K, K)
     double* totals      # (K,) each
     double* prior
     double* root
@@ -190,9 +192,9 @@ cdef void update_hyperparameters(Problem* at, State* state) noexcept nogil:
     largest = fmax(fabs(one), fabs(two))
     length = fmin(1.0, 2.0 / fmax(largest, 1e-300))
     one, two = one * length, two * length
-    if largest * length < 1e-7:
-        return
-    here = profile(at, a, b, state.norms)
+    here = -INFINITY  # near the optimum rounding would decide
+    if largest * length >= SURE_STEP:
+        here = profile(at, a, b, state.norms)
     for halving in range(10):
         new_a = fmin(fmax(a * exp(one), 1e-6), 1e6)
         new_b = fmin(fmax(b * exp(two), 1e-6), 1e6)
@@ -204,7 +206,7 @@ cdef void update_hyperparameters(Problem* at, State* state) noexcept nogil:
 
 cdef int step_loadings(Problem* at, State* old, State* new, Work* work) noexcept nogil:
     cdef int p = at.p, k = at.k, j, h, i, info
-    cdef double precision, d, total = 0.0, product
+    cdef double precision, d, total = 0.0, largest = 0.0, size = 1.0
     cdef double* rows = work.one
     for h in range(k):
         work.prior[h] = prior_precision(at, old.a, old.b, old.norms[h])
@@ -221,33 +223,39 @@ cdef int step_loadings(Problem* at, State* old, State* new, Work* work) noexcept
         for h in range(k):
             for i in range(k):
                 work.two[h * k + i] = work.root[h] * old.second[h * k + i] * work.root[i]
-        info = eigen(k, work.two, new.eigenvalues, rows, work.three)
+        info = eigen(k, work.two, new.eigenvalues, rows, work.eigen)
         if info != 0:
             return info
         for h in range(k):
             new.eigenvalues[h] = fmax(new.eigenvalues[h], 0.0)
             for i in range(k):
                 new.basis[h * k + i] = work.root[h] * rows[i * k + h]
-    # Four factors of a determinant for each logarithm.
+    # A logarithm only where the product of the factors of a determinant might overflow.
+    for h in range(k):
+        largest = fmax(largest, new.eigenvalues[h])
+        work.totals[h] = 1.0
     for j in range(p):
-        precision, product = new.weights[j], 1.0
+        precision = new.weights[j]
+        size *= 1.0 + precision * largest
+        if size > 1e280:
+            for h in range(k):
+                total -= log(work.totals[h])
+                work.totals[h] = 1.0
+            size = 1.0 + precision * largest
         for h in range(k):
             d = 1.0 + precision * new.eigenvalues[h]
             work.spread[j * k + h] = 1.0 / d
-            if d > 1e70:
-                total -= log(d)
-                continue
-            product *= d
-            if (h & 3) == 3:
-                total -= log(product)
-                product = 1.0
-        total -= log(product)
+            work.totals[h] *= d
+    for h in range(k):
+        total -= log(work.totals[h])
     new.loadings_log_det, new.plain = total, old.diagonal
     if old.diagonal:
+        for h in range(k):
+            work.root[h] = 1.0 / work.prior[h]
         for j in range(p):
             for h in range(k):
                 new.mean[j * k + h] = (
-                    new.weights[j] * work.spread[j * k + h] * old.cross[j * k + h] / work.prior[h]
+                    new.weights[j] * work.spread[j * k + h] * old.cross[j * k + h] * work.root[h]
                 )
     else:
         multiply(p, k, k, old.cross, new.basis, work.wide)
@@ -266,19 +274,32 @@ cdef void residual_squares(
 ) noexcept nogil:
     """(p,) E Σ_i (y_ij − λ_jᵀη_i)², with `traces` (K,) the diagonal of FᵀMF for V_j = F diag Fᵀ."""
     cdef int p = at.p, k = at.k, j, h
-    cdef double total, mean
-    if not scores.diagonal:
+    cdef double even, odd
+    cdef double* mean
+    cdef double* cross
+    cdef double* fitted
+    cdef double* spread
+    if scores.diagonal:
+        for h in range(k):
+            work.root[h] = scores.second[h * k + h]
+        for j in range(p):
+            for h in range(k):
+                work.wide[j * k + h] = loadings.mean[j * k + h] * work.root[h]
+    else:
         multiply(p, k, k, loadings.mean, scores.second, work.wide)
     for j in range(p):
-        total = at.squares[j]
-        for h in range(k):
-            mean = loadings.mean[j * k + h]
-            if scores.diagonal:
-                total += mean * (mean * scores.second[h * k + h] - 2.0 * scores.cross[j * k + h])
-            else:
-                total += mean * (work.wide[j * k + h] - 2.0 * scores.cross[j * k + h])
-            total += work.spread[j * k + h] * traces[h]
-        work.rss[j] = total
+        mean, cross = loadings.mean + j * k, scores.cross + j * k
+        fitted, spread = work.wide + j * k, work.spread + j * k
+        # Two sums, so that one addition need not wait for another.
+        even, odd = at.squares[j], 0.0
+        for h in range(0, k - 1, 2):
+            even += mean[h] * (fitted[h] - 2.0 * cross[h]) + spread[h] * traces[h]
+            odd += (
+                mean[h + 1] * (fitted[h + 1] - 2.0 * cross[h + 1]) + spread[h + 1] * traces[h + 1]
+            )
+        if k % 2 == 1:
+            even += mean[k - 1] * (fitted[k - 1] - 2.0 * cross[k - 1]) + spread[k - 1] * traces[k - 1]
+        work.rss[j] = even + odd
 
 
 cdef void step_noise(Problem* at, State* old, State* new, Work* work) noexcept nogil:
@@ -389,7 +410,7 @@ cdef int step_px(Problem* at, State* new, double* traces, Work* work) noexcept n
             work.lower[h * k + i] = 0.0
     multiply(k, k, k, gram, work.lower, work.four)
     multiply_at(k, k, k, work.lower, work.four, work.one)
-    info = eigen(k, work.one, work.values, rows, work.four)
+    info = eigen(k, work.one, work.values, rows, work.eigen)
     if info != 0:
         return info
     for h in range(k):
@@ -577,7 +598,7 @@ def iterate(
     at.hyper_rate, at.hyper_scale, at.hyper_spread = hyper_rate, hyper_scale, hyper_spread
     size = (
         2 * (2 * p * k + 2 * k * k + 2 * p + 2 * k)
-        + 3 * tall * k + 2 * p + 5 * k * k + 6 * k
+        + 3 * tall * k + 2 * p + 8 * k * k + 6 * k
     )
     memory = <double*> malloc(size * sizeof(double))
     if memory == NULL:
@@ -590,6 +611,7 @@ def iterate(
     work.precision, work.rss = take(&part, p), take(&part, p)
     work.one, work.two, work.three = take(&part, k * k), take(&part, k * k), take(&part, k * k)
     work.four, work.lower = take(&part, k * k), take(&part, k * k)
+    work.eigen = take(&part, 3 * k * k)
     work.totals, work.prior, work.root = take(&part, k), take(&part, k), take(&part, k)
     work.values, work.x = take(&part, k), take(&part, k)
     cdef double* traces = take(&part, k)

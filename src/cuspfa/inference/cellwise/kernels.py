@@ -1,31 +1,32 @@
-"""Exact conditional draws for ordinal columns with the probit link.
+"""Exact conditional draws for columns of any likelihood that gives Gaussian pseudo-data.
 
-The model has normal responses z_ij = λ_jᵀη_i + ε_ij, ε_ij ~ N(0, 1), which the cut-points divide
-into categories. Given z the kernels of the Gaussian model apply, with a noise variance of one. A
-sweep draws
+Given pseudo-data z_ij ~ N(λ_jᵀη_i, 1/w_ij) the kernels of the Gaussian model apply. A sweep draws
 
-1. cut-points given scores and loadings, with z integrated out (Metropolis), then z itself;
-2. for each column, z_j, κ_j and λ_j times a common factor, and for all columns κ and z with the
-   mean of the scores: moves along which the categories do not change (Liu & Sabatti, 2000);
+1. parameters given scores and loadings, with z integrated out, then z itself: `Likelihood.draw`;
+2. for each column whose z is latent, z_j, its parameters and λ_j times a common factor, and for all
+   columns parameters and z with the mean of the scores: moves along which the values do not change
+   (Liu & Sabatti, 2000);
 3. rotation and scales of the loadings, the scores, the scale-rotation move, and the loadings.
 
-Missing cells have responses without limits. Arrays of B chains are (p, B, K) for loadings, as in
-`cuspfa.inference.kernels`, and (B, n, …) for scores and responses.
+Where all cells of a column have one precision, all rows share one score covariance; otherwise each
+row and column has its own. Counts have no pseudo-data, and `direct.py` has the third step. Missing
+cells have responses of their own, which no value limits.
+Arrays of B chains are (p, B, K) for loadings, as in `cuspfa.inference.kernels`, and (B, n, …) for
+scores and responses.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 
-from cuspfa._typing import Array
-from cuspfa._utils.arguments import must_be
-from cuspfa.inference.cellwise.state import CellState
+from cuspfa._typing import Array, Indices
+from cuspfa.inference.cellwise.direct import draw_all_directly
+from cuspfa.inference.cellwise.state import CellChains as CellChains
+from cuspfa.inference.cellwise.state import CellState, RowScores, flat, outer
 from cuspfa.inference.kernels import (
     Chains,
-    Scales,
     Scores,
     draw_loadings,
     draw_scales,
@@ -37,205 +38,179 @@ from cuspfa.inference.kernels import (
     score_weights,
     squared_norms,
 )
-from cuspfa.model.likelihoods.ordinal import OrdinalLikelihood
+from cuspfa.model.likelihoods.base import Likelihood, PseudoData
 from cuspfa.model.slabs import Slab
 
-CUT_MOVES = 2
-"""Metropolis steps for the cut-points in each sweep."""
-CUT_STEP = 1.5
-"""Length of their proposals, in standard deviations of a cut-point given all else."""
-DRAWN_BY_LOGS = -30.0
-"""Truncated normal numbers below it are drawn by logarithms."""
 
-
-class OrdinalChains(NamedTuple):
-    """The state of B chains, without the responses."""
-
-    loadings: Array
-    """(p, B, K)"""
-    scores: Array
-    """(B, n, K)"""
-    cuts: Array
-    """(B, p, C − 1), +∞ where a column has fewer levels."""
-    scales: Scales
-
-
-class OrdinalData(NamedTuple):
-    """What is given."""
-
-    values: Array
-    """(n, p) positions of the categories, or (B, n, p) where each chain has data of its own."""
-    likelihood: OrdinalLikelihood
-    cut_steps: Array
-    """(p, C − 1) standard deviations of the proposals for cut-points."""
-
-    @classmethod
-    def of(cls, values: Array, likelihood: OrdinalLikelihood) -> OrdinalData:
-        """With proposals as long as a cut-point is uncertain, from the counts of its column."""
-        if likelihood.link != "probit":
-            raise must_be("link", "'probit' for exact sweeps", likelihood.link)
-        counts = np.maximum(np.sum(~np.isnan(values), axis=-2), 1)
-        counts = counts if counts.ndim == 1 else counts.mean(axis=0)
-        levels = likelihood.n_levels
-        steps = CUT_STEP / np.sqrt(counts * np.maximum(levels - 1, 1) / 2.0)
-        return cls(values, likelihood, np.tile(steps[:, None], (1, int(levels.max()) - 1)))
-
-
-def begin_ordinal(
-    state: CellState, slab: Slab, size: int, rng: np.random.Generator
-) -> OrdinalChains:
+def begin_cells(
+    state: CellState, likelihood: Likelihood, slab: Slab, size: int, rng: np.random.Generator
+) -> CellChains:
     """Chains that begin at draws from q."""
-    loadings, scores = state.loadings, state.scores
-    p, k = loadings.mean.shape
-    z = rng.standard_normal((size, p, k))
+    loadings = state.loadings
+    z = rng.standard_normal((size, *loadings.mean.shape))
     certain = not np.any(loadings.covariance)
     drawn = loadings.mean + (np.zeros_like(z) if certain else loadings.deviations(z))
-    chained = np.ascontiguousarray(flip(np.asarray(drawn)))
-    root = np.linalg.cholesky(scores.covariance)
-    spread = np.einsum("nab,snb->sna", root, rng.standard_normal((size, *scores.mean.shape)))
-    scales = first_scales(squared_norms(gram(chained)), slab, p, rng)
-    cuts = np.tile(state.parameters, (size, 1, 1))
-    return OrdinalChains(chained, scores.mean + spread, cuts, scales)
+    packed = np.tile(likelihood.pack(state.parameters), (size, 1))
+    return begin_at(np.asarray(drawn), packed, state.scores, likelihood, slab, rng)
 
 
-def sweep_ordinal(
-    at: OrdinalChains, data: OrdinalData, slab: Slab, rng: np.random.Generator
-) -> OrdinalChains:
-    """One draw of all unknowns."""
+def begin_at(
+    loadings: Array,
+    packed: Array,
+    scores: RowScores,
+    likelihood: Likelihood,
+    slab: Slab,
+    rng: np.random.Generator,
+) -> CellChains:
+    """Chains that begin at loadings (B, p, K), packed parameters (B, m) and draws of the scores."""
+    chained = np.ascontiguousarray(flip(loadings))
+    root, shape = np.linalg.cholesky(scores.covariance), (len(loadings), *scores.mean.shape)
+    spread = np.einsum("nab,snb->sna", root, rng.standard_normal(shape))
+    scales = first_scales(squared_norms(gram(chained)), slab, len(chained), rng)
+    return CellChains(chained, scores.mean + spread, likelihood.unpack(packed), scales)
+
+
+def sweep_cells(
+    at: CellChains, values: Array, likelihood: Likelihood, slab: Slab, rng: np.random.Generator
+) -> CellChains:
+    """One draw of all unknowns; values (n, p), or (B, n, p) where each chain has its own."""
     linear = at.scores @ flip(at.loadings).transpose(0, 2, 1)
-    cuts = draw_cuts(at.cuts, linear, data, rng)
-    responses = draw_responses(linear, cuts, data, rng)
-    at, responses = rescale_columns(at._replace(cuts=cuts), responses, linear, data, rng)
-    at, responses = shift_scores(at, responses, data, rng)
-    return draw_given_responses(at, responses, slab, rng)
-
-
-def draw_cuts(cuts: Array, linear: Array, data: OrdinalData, rng: np.random.Generator) -> Array:
-    """Metropolis steps for the cut-points of each column, given f (B, n, p), without z."""
-    one, values = data.likelihood, _with_chains(data.values, linear)
-
-    def log_target(at: Array) -> Array:
-        cells = one.log_density(values, linear, at)
-        return np.asarray(cells.sum(axis=1) + one.log_cut_density(at))
-
-    here = log_target(cuts)
-    for _ in range(CUT_MOVES):
-        length = data.cut_steps * np.exp(rng.uniform(-1.5, 0.5, size=cuts.shape[:2]))[..., None]
-        proposal = cuts + length * rng.standard_normal(cuts.shape)
-        with np.errstate(invalid="ignore"):
-            ordered = np.all(~(np.diff(proposal, axis=-1) <= 0.0), axis=-1)
-        safe = np.where(ordered[..., None], proposal, cuts)
-        there = log_target(safe)
-        moved = ordered & (-rng.standard_exponential(here.shape) < there - here)
-        cuts = np.where(moved[..., None], safe, cuts)
-        here = np.where(moved, there, here)
-    return cuts
-
-
-def draw_responses(
-    linear: Array, cuts: Array, data: OrdinalData, rng: np.random.Generator
-) -> Array:
-    """z_ij ~ N(f_ij, 1) between the cut-points of its category, (B, n, p)."""
-    lower, upper = data.likelihood.limits(_with_chains(data.values, linear), cuts)
-    return linear + truncated_normal(lower - linear, upper - linear, rng)
+    parameters, pseudo = likelihood.draw(values, linear, at.parameters, rng)
+    at = at._replace(parameters=parameters)
+    at, pseudo = rescale_columns(at, pseudo, linear, likelihood, rng)
+    at, pseudo = shift_scores(at, pseudo, likelihood, rng)
+    if np.any(likelihood.direct):
+        return draw_all_directly(at, pseudo, values, likelihood, slab, rng)
+    return draw_given_pseudo_data(at, pseudo, slab, rng)
 
 
 def rescale_columns(
-    at: OrdinalChains,
-    responses: Array,
+    at: CellChains,
+    pseudo: PseudoData,
     linear: Array,
-    data: OrdinalData,
+    likelihood: Likelihood,
     rng: np.random.Generator,
-) -> tuple[OrdinalChains, Array]:
-    """Draw s of (z_j, κ_j, λ_j) → s(z_j, κ_j, λ_j) for each column.
+) -> tuple[CellChains, PseudoData]:
+    """Draw s of (z_j, ψ_j, λ_j) → s(z_j, ψ_j, λ_j) for each column whose z is latent.
 
-    With the density of z, cut-points and loadings and the Jacobian s^{n+C−1+K}, s² has a gamma
-    distribution. A column of a variance of zero has no loadings and does not count.
+    With the density of z, parameters ψ and loadings and the Jacobian, s² has a gamma distribution.
+    A column of a variance of zero has no loadings and does not count.
     """
-    finite = np.isfinite(at.cuts)
-    own = np.where(finite, at.cuts, 0.0) / data.likelihood.cut_sd
+    law = likelihood.response_prior(at.parameters)
+    if not np.any(law.scaled):
+        return at, pseudo
     variances = at.scales.variances
     there = variances > 0
     weights = np.where(there, 1.0 / np.where(there, variances, 1.0), 0.0)
-    squares = np.sum((responses - linear) ** 2, axis=1) + np.sum(own**2, axis=2)
+    squares = np.sum((pseudo.values - linear) ** 2 * _by_cell(pseudo), axis=1) + law.squares
     squares += np.einsum("pbk,bk->bp", at.loadings**2, weights)
-    power = responses.shape[1] + finite.sum(axis=2) + there.sum(axis=1)[:, None]
+    power = pseudo.values.shape[1] + law.power + there.sum(axis=1)[:, None]
     s = np.sqrt(rng.standard_gamma(power / 2.0) / (squares / 2.0))
-    moved = at._replace(loadings=at.loadings * s.T[:, :, None], cuts=at.cuts * s[:, :, None])
-    return moved, responses * s[:, None, :]
+    s = np.where(law.scaled, s, 1.0)
+    moved = at._replace(
+        loadings=at.loadings * s.T[:, :, None], parameters=likelihood.rescaled(at.parameters, s)
+    )
+    return moved, pseudo._replace(values=pseudo.values * s[:, None, :])
 
 
 def shift_scores(
-    at: OrdinalChains, responses: Array, data: OrdinalData, rng: np.random.Generator
-) -> tuple[OrdinalChains, Array]:
-    """Draw c of η_i → η_i + c, z_i → z_i + Λc, κ_j → κ_j + λ_jᵀc: normal, and no cell changes."""
-    finite = np.isfinite(at.cuts)
-    cuts, shrink = np.where(finite, at.cuts, 0.0), data.likelihood.cut_sd**-2
-    own = flip(at.loadings)
+    at: CellChains, pseudo: PseudoData, likelihood: Likelihood, rng: np.random.Generator
+) -> tuple[CellChains, PseudoData]:
+    """Draw c of η_i → η_i + c, z_i → z_i + Λc and the parameters with it: c is normal."""
+    law, own = likelihood.response_prior(at.parameters), flip(at.loadings)
+    if np.any(np.isinf(law.precision)):
+        return at, pseudo
     n, k = at.scores.shape[1:]
-    precision = own.transpose(0, 2, 1) @ (shrink * finite.sum(axis=2)[:, :, None] * own)
+    precision = own.transpose(0, 2, 1) @ (law.precision[:, :, None] * own)
     precision += n * np.eye(k)
-    towards = at.scores.sum(axis=1) + shrink * (cuts.sum(axis=2)[:, None, :] @ own)[:, 0]
+    towards = at.scores.sum(axis=1) + (law.towards[:, None, :] @ own)[:, 0]
     root = np.linalg.cholesky(precision)
     inverse = np.linalg.inv(root)
     mean = -(inverse.transpose(0, 2, 1) @ (inverse @ towards[:, :, None]))[:, :, 0]
     noise = rng.standard_normal(mean.shape)
     c = mean + (inverse.transpose(0, 2, 1) @ noise[:, :, None])[:, :, 0]
     shift = (own @ c[:, :, None])[:, :, 0]
-    moved = at._replace(scores=at.scores + c[:, None, :], cuts=at.cuts + shift[:, :, None])
-    return moved, responses + shift[:, None, :]
+    moved = at._replace(
+        scores=at.scores + c[:, None, :], parameters=likelihood.shifted(at.parameters, shift)
+    )
+    return moved, pseudo._replace(values=pseudo.values + shift[:, None, :])
 
 
-def draw_given_responses(
-    at: OrdinalChains, responses: Array, slab: Slab, rng: np.random.Generator
-) -> OrdinalChains:
+def draw_given_pseudo_data(
+    at: CellChains, pseudo: PseudoData, slab: Slab, rng: np.random.Generator
+) -> CellChains:
     """Rotation, scales, scores and loadings, by the kernels of the Gaussian model."""
     p, size, k = at.loadings.shape
-    n, every, noise = responses.shape[1], np.arange(k), np.ones((p, size))
-    chains = rotate_loadings(Chains(at.loadings, noise, at.scales), every, slab, rng)
+    every = np.arange(k)
+    chains = rotate_loadings(Chains(at.loadings, np.ones((p, size)), at.scales), every, slab, rng)
     squared_norm = squared_norms(gram(chains.loadings))
     chains = chains._replace(scales=draw_scales(squared_norm, chains.scales, slab, p, rng))
-    weights, root = score_weights(chains.loadings, noise)
-    scores = responses @ weights + rng.standard_normal((size, n, k)) @ root
-    known = Scores(
-        np.ascontiguousarray(flip(responses.transpose(0, 2, 1) @ scores)),
-        scores.transpose(0, 2, 1) @ scores,
-    )
-    scales = chains.scales
-    if k:
-        r, known, scales = scale_rotate_scores(chains, known, every, slab, float(n), rng)
+    return draw_scores_and_loadings(chains, at.parameters, pseudo, every, slab, rng)
+
+
+def draw_scores_and_loadings(
+    chains: Chains,
+    parameters: Any,
+    pseudo: PseudoData,
+    moved: Indices,
+    slab: Slab,
+    rng: np.random.Generator,
+) -> CellChains:
+    """Scores, the scale-rotation move of the columns `moved`, and loadings, given the scales."""
+    p, size, k = chains.loadings.shape
+    shared, n = pseudo.precision.ndim == 2, pseudo.values.shape[1]
+    noise = 1.0 / pseudo.precision.T if shared else np.ones((p, size))
+    chains = chains._replace(noise=noise)
+    if shared:
+        weights, root = score_weights(chains.loadings, noise)
+        scores = pseudo.values @ weights + rng.standard_normal((size, n, k)) @ root
+        cross = np.ascontiguousarray(flip(pseudo.values.transpose(0, 2, 1) @ scores))
+    else:
+        scores, cross = draw_scores_by_row(chains.loadings, pseudo, rng), np.zeros((p, size, k))
+    known, scales = Scores(cross, scores.transpose(0, 2, 1) @ scores), chains.scales
+    if len(moved):
+        r, known, scales = scale_rotate_scores(chains, known, moved, slab, float(n), rng)
         scores = scores @ r.transpose(0, 2, 1)
-    loadings = draw_loadings(scales.variances, noise, known, rng)
-    return OrdinalChains(loadings, scores, at.cuts, scales)
+    if shared:
+        loadings = draw_loadings(scales.variances, noise, known, rng)
+    else:
+        loadings = draw_loadings_by_column(scales.variances, scores, pseudo, rng)
+    return CellChains(loadings, scores, parameters, scales)
 
 
-def truncated_normal(lower: Array, upper: Array, rng: np.random.Generator) -> Array:
-    """Standard normal numbers between the limits, by the inverse of their distribution function.
-
-    The interval is reflected so that its end nearer to zero is the upper one.
-    """
-    reflected = lower + upper > 0.0
-    low, high = np.where(reflected, -upper, lower), np.where(reflected, -lower, upper)
-    uniform = rng.random(low.shape)
-    below = ndtr(low)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        drawn = ndtri(below + uniform * (ndtr(high) - below))
-    far = high < DRAWN_BY_LOGS
-    if np.any(far):
-        top, bottom, part = log_ndtr(high[far]), log_ndtr(low[far]), uniform[far]
-        drawn[far] = ndtri_exp(top + np.log(part + (1.0 - part) * np.exp(bottom - top)))
-    drawn = np.clip(drawn, low, high)
-    return np.asarray(np.where(reflected, -drawn, drawn), dtype=float)
+def draw_scores_by_row(loadings: Array, pseudo: PseudoData, rng: np.random.Generator) -> Array:
+    """η | Λ, pseudo-data, (B, n, K), each row with a precision of its own."""
+    own = flip(loadings)
+    size, n, _ = pseudo.values.shape
+    k = own.shape[2]
+    precision = (pseudo.precision @ flat(outer(own))).reshape(size, n, k, k) + np.eye(k)
+    towards = (pseudo.precision * pseudo.values) @ own
+    return _normal(precision, towards, rng)
 
 
-def latent_correlations(chains: OrdinalChains) -> Array:
-    """Correlations of the responses, ΛΛᵀ + I scaled to a unit diagonal, (B, p, p)."""
-    own = flip(chains.loadings)
-    omega = own @ own.transpose(0, 2, 1) + np.eye(own.shape[1])
-    sd = np.sqrt(np.diagonal(omega, axis1=1, axis2=2))
-    return np.asarray(omega / (sd[:, :, None] * sd[:, None, :]))
+def draw_loadings_by_column(
+    variances: Array, scores: Array, pseudo: PseudoData, rng: np.random.Generator
+) -> Array:
+    """Λ | η, θ, pseudo-data, (p, B, K); a column of a variance of zero is zero."""
+    size, _, k = scores.shape
+    p, root = pseudo.values.shape[2], np.sqrt(variances)
+    turned = pseudo.precision.transpose(0, 2, 1)
+    scaled = scores * root[:, None, :]
+    precision = (turned @ flat(outer(scaled))).reshape(size, p, k, k) + np.eye(k)
+    towards = (pseudo.precision * pseudo.values).transpose(0, 2, 1) @ scaled
+    drawn = _normal(precision, towards, rng) * root[:, None, :]
+    return np.ascontiguousarray(flip(drawn))
 
 
-def _with_chains(values: Array, linear: Array) -> Array:
-    """Values of each chain, (B, n, p)."""
-    return np.broadcast_to(values, linear.shape)
+def _normal(precision: Array, towards: Array, rng: np.random.Generator) -> Array:
+    """Draws from N(P⁻¹t, P⁻¹), (B, m, K)."""
+    inverse = np.linalg.inv(np.linalg.cholesky(precision))
+    mean = inverse @ towards[..., None]
+    drawn = inverse.swapaxes(-1, -2) @ (mean + rng.standard_normal(mean.shape))
+    return np.asarray(drawn[..., 0], dtype=float)
+
+
+def _by_cell(pseudo: PseudoData) -> Array:
+    """Precisions that can be multiplied with values."""
+    shared = pseudo.precision.ndim == 2
+    return pseudo.precision[:, None, :] if shared else pseudo.precision

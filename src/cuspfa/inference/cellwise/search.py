@@ -1,45 +1,54 @@
-"""The number of factors of ordinal columns: candidates one after the other, and their scores."""
+"""The number of factors over single cells: candidates one after the other, and their scores."""
 
 from __future__ import annotations
 
+import math
+import time
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import softmax
 
 from cuspfa._typing import Array
+from cuspfa.errors import DataError
 from cuspfa.inference.cellwise.evidence import (
-    OrdinalMode,
-    bridged_ordinal_evidence,
+    MOST_LEARNED_SHARE,
+    CellMode,
+    bridged_evidence,
+    counted_values,
     find_mode,
     laplace_evidence,
     start_of_mode,
     state_of_mode,
 )
-from cuspfa.inference.cellwise.state import CellModel, CellState
+from cuspfa.inference.cellwise.marginal import DistinctRows
+from cuspfa.inference.cellwise.row_sums import RowBlocks
+from cuspfa.inference.cellwise.state import CellState
 from cuspfa.inference.variational.collapsed_bound import Evidence
 from cuspfa.inference.variational.search_settings import DEFAULT_SEARCH
 from cuspfa.inference.variational.settings import most_identified
-from cuspfa.model.likelihoods.ordinal import OrdinalLikelihood
+from cuspfa.model.likelihoods.base import Likelihood
 from cuspfa.model.prior import CuspPrior
 
 SEARCH_PATIENCE = 2
 """Candidates in a row without a higher score that end the search."""
 LEAST_SQUARED_NORM = 0.05
 """Of a column of loadings; a factor below has no signal, and its K is not scored."""
-MOST_LEARNED_SHARE = 0.5
-"""Numbers that are learned, for each value of a column. With more of them the posterior is not
-nearly normal up to rotations, and the two scores disagree: by 8 nats with 60 rows of 15 binary
-columns and 3 factors."""
+ROWS_OF_A_NUMBER, MOST_CURVED_SHARE = 20, 0.3
+"""With more of them than `MOST_LEARNED_SHARE` they are right if a column, with its d loadings and
+other parameters, has so many values for each, and d² is at most this share of its values: the
+posterior is then nearly normal up to rotations. Beyond, the scores rise without end: with 100 rows
+of 15 five-point columns and three factors, or with 200 rows of 40 of them and four factors."""
 BRIDGE_WITHIN = 10.0
 """Candidates so close to the best score, in nats, are scored by bridge sampling if asked for."""
 
 
-class OrdinalCandidate(NamedTuple):
+class CellCandidate(NamedTuple):
     """A number of factors with its fit."""
 
-    state: CellState
-    mode: OrdinalMode
+    state: CellState | None
+    """None where rows come by blocks."""
+    mode: CellMode
     laplace: float
     """log p(x, K) by Laplace's method."""
     bridged: Evidence | None = None
@@ -48,30 +57,70 @@ class OrdinalCandidate(NamedTuple):
     @property
     def n_factors(self) -> int:
         """K."""
-        return self.state.n_factors
+        return int(self.mode.loadings.shape[1])
 
     @property
     def score(self) -> float:
         """The better of the two estimates; Laplace's where bridge sampling has failed."""
-        failed = self.bridged is None or self.bridged.error > DEFAULT_SEARCH.bridge_error_limit
-        return self.laplace if failed or self.bridged is None else self.bridged.value
-
-
-class OrdinalSearch(NamedTuple):
-    """All candidates that have a score, in the order of K."""
-
-    candidates: tuple[OrdinalCandidate, ...]
-    limited: bool
-    """More factors were not tried, as there are too few rows for their scores to be right."""
+        return self.laplace if self.bridge_failed or self.bridged is None else self.bridged.value
 
     @property
-    def best(self) -> OrdinalCandidate:
+    def error(self) -> float:
+        """Monte Carlo error of the score."""
+        return 0.0 if self.bridge_failed or self.bridged is None else self.bridged.error
+
+    @property
+    def bridge_failed(self) -> bool:
+        """Has it no score by bridge sampling with a small error?"""
+        one, limit = self.bridged, DEFAULT_SEARCH.bridge_error_limit
+        return one is None or not (np.isfinite(one.value) and one.error <= limit)
+
+    def lead(self, other: CellCandidate) -> float:
+        """Monte Carlo errors by which the score is more than `parsimony` above another."""
+        error = max(float(np.hypot(self.error, other.error)), DEFAULT_SEARCH.least_error)
+        return float((self.score - other.score - DEFAULT_SEARCH.parsimony) / error)
+
+
+class CellSearch(NamedTuple):
+    """All candidates that have a score, in the order of K."""
+
+    candidates: tuple[CellCandidate, ...]
+    limit: int | None = None
+    """Most factors that were tried, where there are too few rows for the scores of more."""
+    out_of_time: bool = False
+    """Did the search end before it was complete?"""
+    behind: tuple[CellCandidate, ...] = ()
+    """Numbers of factors that were tried and are too far behind for a score by bridge sampling."""
+
+    @property
+    def best(self) -> CellCandidate:
         """The fewest factors to which no more add the evidence that a further factor must add.
 
-        The threshold is that of continuous columns.
+        The rule is that of continuous columns: `parsimony`, and some Monte Carlo errors.
         """
-        top = max(one.score for one in self.candidates)
-        return next(one for one in self.candidates if one.score > top - DEFAULT_SEARCH.parsimony)
+        enough = DEFAULT_SEARCH.parsimony_errors
+        return next(one for one in self.candidates if self.top.lead(one) <= enough)
+
+    @property
+    def top(self) -> CellCandidate:
+        """The candidate of the highest score."""
+        return max(self.candidates, key=lambda one: one.score)
+
+    @property
+    def tied(self) -> set[int]:
+        """Other numbers of factors that another set of Monte Carlo draws might have chosen."""
+        chosen, settings = self.best, DEFAULT_SEARCH
+        reach = settings.parsimony_errors + settings.tie_errors
+        least = settings.parsimony_errors - settings.tie_errors
+        # More factors could have been chosen only if these few had been too far behind.
+        safe = max(one.lead(chosen) for one in self.candidates) < least
+        return {
+            one.n_factors
+            for one in self.candidates
+            if one is not chosen
+            and self.top.lead(one) <= reach
+            and (one.n_factors < chosen.n_factors or not safe)
+        }
 
     @property
     def weights(self) -> Array:
@@ -79,55 +128,141 @@ class OrdinalSearch(NamedTuple):
         return np.asarray(softmax([one.score for one in self.candidates]))
 
 
-def search_ordinal(
-    values: Array,
-    likelihood: OrdinalLikelihood,
+def search_cells(
+    values: Array | RowBlocks,
+    likelihood: Likelihood,
     prior: CuspPrior,
     *,
     largest: int | None = None,
     bridge: bool = False,
     rng: np.random.Generator | None = None,
-) -> OrdinalSearch:
+    model_error: float = 0.0,
+    deadline: float = math.inf,
+) -> CellSearch:
     """K = 0, 1, … until the score has not risen for some K, or a factor has no signal.
 
-    With `bridge` the candidates close to the best are scored by bridge sampling.
+    With `bridge` the candidates close to the best are scored by bridge sampling, unless a model
+    error (in units of RMSEA) is given: its posterior has no exact sweeps, as rows by blocks have
+    none. Where `deadline`, a time
+    of `time.monotonic`, comes first, the scores are those of Laplace's method.
     """
-    p, limited = values.shape[1], False
-    counted = float(np.mean(np.sum(~np.isnan(values), axis=0)))
-    found: list[OrdinalCandidate] = []
-    most = most_identified(p, len(values)) if largest is None else largest
+    rows = values if isinstance(values, RowBlocks) else DistinctRows.of(values)
+    n, p = values.shape[0], len(likelihood.direct)
+    limit = None
+    share = share_of_rows(n, model_error)
+    counted, direct = counted_values(rows, p), bool(np.any(likelihood.direct))
+    found: list[CellCandidate] = []
+    late = False
+    most = most_identified(p, n) if largest is None else largest
     for k in range(most + 1):
-        learned = p * k - k * (k - 1) // 2 + int(np.sum(likelihood.n_levels - 1))
-        limited = k > 0 and learned > MOST_LEARNED_SHARE * counted
-        if limited:
+        if direct:
+            few = _learned(likelihood, k) > p * MOST_LEARNED_SHARE * counted
+        else:
+            few = has_few_rows(k, p, likelihood.n_packed, counted)
+        if k > 0 and few:
+            limit = k - 1
             break
-        candidate = fit_ordinal(values, likelihood, prior, k)
+        try:
+            candidate = fit_cells(
+                values, likelihood, prior, k, share=share, rows=rows, deadline=deadline
+            )
+        except DataError:
+            if not found:
+                raise
+            limit = k - 1
+            break
+        late = time.monotonic() > deadline
+        if found and not candidate.mode.reached:
+            break
         if k and float(np.min(np.sum(candidate.mode.loadings**2, axis=0))) < LEAST_SQUARED_NORM:
             break
         found.append(candidate)
         best = int(np.argmax([one.laplace for one in found]))
         if k - best >= SEARCH_PATIENCE:
+            late = False
             break
-    if not bridge:
-        return OrdinalSearch(tuple(found), limited)
+        if late:
+            break
+    if not bridge or late or share < 1.0 or isinstance(values, RowBlocks):
+        return CellSearch(tuple(found), limit, late)
     rng = np.random.default_rng(0) if rng is None else rng
     top = max(found, key=lambda one: one.laplace)
     # With few values for each number that is learned Laplace's method prefers too many factors.
     within = BRIDGE_WITHIN + len(top.mode.precision) ** 2 / (4.0 * counted)
+    near = [one for one in found if one.laplace >= top.laplace - within]
+    if direct and _learned(likelihood, near[-1].n_factors) > MOST_LEARNED_SHARE * counted:
+        return CellSearch(tuple(found), limit)
+    behind = tuple(one for one in found if one.laplace < top.laplace - within)
     scored = []
-    for one in found:
-        if one.laplace < top.laplace - within:
-            continue
-        bridged = bridged_ordinal_evidence(one.mode, one.state, values, likelihood, prior, rng)
+    for one in near:
+        if time.monotonic() > deadline:  # scores of two kinds cannot be compared
+            return CellSearch(tuple(found), limit, out_of_time=True)
+        assert one.state is not None
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            bridged = bridged_evidence(one.mode, one.state, values, likelihood, prior, rng)
         scored.append(one._replace(bridged=bridged))
-    return OrdinalSearch(tuple(scored), limited)
+    if any(one.bridge_failed for one in scored):  # scores of two kinds cannot be compared
+        scored = [one._replace(bridged=None) for one in scored]
+    return CellSearch(tuple(scored), limit, behind=behind)
 
 
-def fit_ordinal(
-    values: Array, likelihood: OrdinalLikelihood, prior: CuspPrior, k: int
-) -> OrdinalCandidate:
-    """A fit with K = k factors and its score by Laplace's method."""
-    start, cuts = start_of_mode(values, likelihood, k)
-    mode = find_mode(start, cuts, prior.slab, values, likelihood)
-    state = state_of_mode(mode, CellModel(values, likelihood, prior))
-    return OrdinalCandidate(state, mode, laplace_evidence(mode, likelihood, prior))
+def _learned(likelihood: Likelihood, k: int) -> int:
+    """Numbers that are learned with k factors, up to rotations."""
+    return len(likelihood.direct) * k - k * (k - 1) // 2 + likelihood.n_packed
+
+
+def has_few_rows(k: int, p: int, n_packed: int, counted: float) -> bool:
+    """Are `counted` values of a column too few for the scores of k factors of p columns?"""
+    learned, own = p * k - k * (k - 1) // 2 + n_packed, k + n_packed / p
+    many = own * ROWS_OF_A_NUMBER > counted or own**2 > MOST_CURVED_SHARE * counted
+    return learned > MOST_LEARNED_SHARE * counted and many
+
+
+def fit_cells(
+    values: Array | RowBlocks,
+    likelihood: Likelihood,
+    prior: CuspPrior,
+    k: int,
+    *,
+    share: float = 1.0,
+    rows: DistinctRows | RowBlocks | None = None,
+    deadline: float = math.inf,
+) -> CellCandidate:
+    """A fit with K = k factors and its score by Laplace's method.
+
+    A row counts `share` times; `rows` are those of `values` if they are known. A DataError says
+    that there are too few rows for a finite score.
+    """
+    if isinstance(values, RowBlocks):
+        rows, seen = values, values.start_rows
+    else:
+        rows, seen = DistinctRows.of(values) if rows is None else rows, values
+    start = start_of_mode(seen, likelihood, k)
+    # Steps that go too far have no finite probability and are refused; what is left is looked at.
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        try:
+            mode = find_mode(*start, prior.slab, rows, likelihood, share, deadline)
+            state = None
+            if not isinstance(values, RowBlocks):
+                state = state_of_mode(mode)
+            evidence = laplace_evidence(mode, likelihood, prior)
+        except np.linalg.LinAlgError:
+            evidence = np.nan
+    if not np.isfinite(evidence):
+        if np.any(likelihood.direct):
+            raise DataError(
+                f"The evidence of K = {k} factors of these counts is no finite number: "
+                f"{values.shape[0]} rows are too few, or counts beside zeros too large. Give fewer "
+                "factors, or drop columns with few counts."
+            )
+        raise DataError(
+            f"{values.shape[0]} rows are too few for columns with this many categories: the "
+            f"evidence of {k} factors is no finite number. Join categories, or use "
+            "likelihood='gaussian'."
+        )
+    return CellCandidate(state, mode, evidence)
+
+
+def share_of_rows(n: int, model_error: float) -> float:
+    """n_eff/n with 1/n_eff = 1/ν + ε², ν = n − 1: how often a row counts with model error ε."""
+    return 1.0 / (1.0 + (n - 1) * model_error**2)

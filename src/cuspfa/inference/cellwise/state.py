@@ -1,13 +1,11 @@
-"""The state of q where each cell has a weight of its own, and its objective.
+"""Distributions of scores and loadings where each cell has a weight of its own.
 
 q has a normal distribution for the scores of each row, N(m_i, V_i), and for the loadings of each
 column, N(μ_j, V_λj). The linear predictor f_ij = λ_jᵀη_i is taken as normal, with
 
     E[f_ij] = μ_jᵀm_i,   var(f_ij) = μ_jᵀV_iμ_j + m_iᵀV_λj m_i + tr(V_λj V_i).
 
-For loadings without uncertainty (V_λ = 0) this is exact, and the objective is a lower bound of
-log p(x, Λ). For uncertain loadings f_ij is not normal. Only its first two moments are right: the
-objective is then a surrogate of the bound, exact for continuous columns.
+For loadings without uncertainty (V_λ = 0) this is exact.
 """
 
 from __future__ import annotations
@@ -16,31 +14,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cuspfa._typing import Array, Indices
-from cuspfa.inference.variational.elbo import Bound
+from cuspfa._typing import Array
+from cuspfa.inference.kernels import Scales
 from cuspfa.missing.updates import RowwiseLoadings
-from cuspfa.model.likelihoods.base import CellExpectations, Likelihood
-from cuspfa.model.prior import CuspPrior
-from cuspfa.model.slabs import LOG_2PI, Slab
+from cuspfa.model.slabs import Slab
+
+START_SHARE = 0.95
+"""Largest share of the variance of a column that a start gives to the factors."""
 
 
-class CellModel(NamedTuple):
-    """The data and what is given."""
+class CellChains(NamedTuple):
+    """The state of B chains, without the pseudo-data."""
 
-    values: Array
-    """(n, p), as `Likelihood.check` returns them."""
-    likelihood: Likelihood
-    prior: CuspPrior
-    """With its spike at zero. The noise of continuous columns is that of the likelihood."""
-    point_loadings: bool = False
-    """Loadings have no uncertainty: V_λ = 0."""
-
-    def expectations(
-        self, mean: Array, variance: Array, parameters: Any, rows: Indices | None = None
-    ) -> CellExpectations:
-        """Of the cells of all rows, or of some."""
-        values = self.values if rows is None else self.values[rows]
-        return self.likelihood.expectations(values, mean, variance, parameters)
+    loadings: Array
+    """(p, B, K)"""
+    scores: Array
+    """(B, n, K)"""
+    parameters: Any
+    """Of the likelihood, with a leading axis of B."""
+    scales: Scales
 
 
 class RowScores(NamedTuple):
@@ -53,25 +45,13 @@ class RowScores(NamedTuple):
     log_det: Array
     """(n,) log|V_i|."""
 
-    @property
-    def total(self) -> Array:
-        """(K, K) Σ_i E[η_i η_iᵀ]."""
-        return np.asarray(self.mean.T @ self.mean + self.covariance.sum(axis=0))
-
-    @property
-    def divergence(self) -> Array:
-        """(n,) KL of each row from the prior N(0, I)."""
-        k = self.mean.shape[1]
-        trace = np.trace(self.covariance, axis1=1, axis2=2)
-        return np.asarray(0.5 * (trace + np.sum(self.mean**2, axis=1) - k - self.log_det))
-
     def rotated(self, r: Array, log_det_r: float) -> RowScores:
         """The distribution of Rη."""
         return RowScores(self.mean @ r.T, r @ self.covariance @ r.T, self.log_det + 2.0 * log_det_r)
 
 
 class CellState(NamedTuple):
-    """q and the parameters of the likelihood: all that the next iteration needs."""
+    """The distributions, with the parameters of the likelihood."""
 
     loadings: RowwiseLoadings
     scores: RowScores
@@ -79,8 +59,6 @@ class CellState(NamedTuple):
     """Of the likelihood."""
     slab: Slab
     """The prior's slab, with its hyperparameters as updated so far."""
-    cells: CellExpectations
-    """Expectations at this state."""
 
     @property
     def n_factors(self) -> int:
@@ -109,27 +87,21 @@ def linear_moments(loadings: RowwiseLoadings, scores: RowScores) -> tuple[Array,
     return mean, np.maximum(variance, 0.0)
 
 
-def evaluated(state: CellState, model: CellModel) -> CellState:
-    """The state with the expectations that belong to it."""
-    mean, variance = linear_moments(state.loadings, state.scores)
-    return state._replace(cells=model.expectations(mean, variance, state.parameters))
+def principal_factors(values: Array, k: int) -> Array:
+    """(p, k) loadings of a start: principal factors of the correlations of the values.
 
-
-def objective(state: CellState, model: CellModel) -> Bound:
-    """The bound or its surrogate as named terms; `noise` is the term of all parameters.
-
-    For loadings without uncertainty their term is the log density of the prior.
+    They are given for a noise of one, as the probit link has it.
     """
-    p, k = state.loadings.mean.shape
-    density = state.slab.log_density(state.loadings.column_squared_norm, p)
-    loadings = float(np.sum(density)) + state.slab.log_hyperprior()
-    if not model.point_loadings:
-        loadings += 0.5 * (state.loadings.log_det + p * k * (1.0 + LOG_2PI))
-    return Bound(
-        likelihood=float(np.sum(state.cells.value)),
-        loadings=loadings,
-        scores=-float(np.sum(state.scores.divergence)),
-        noise=model.likelihood.log_prior(state.parameters),
-        labels=model.prior.log_count_probability(k),
-        sticks=0.0,
-    )
+    centred = values - np.nanmean(values, axis=0)
+    scaled = np.nan_to_num(centred / np.nanstd(values, axis=0))
+    observed = (~np.isnan(values)).astype(float)
+    together = np.maximum(observed.T @ observed, 1.0)
+    correlation = scaled.T @ scaled / together
+    shares = np.full(len(correlation), 0.5)
+    for _ in range(3):
+        np.fill_diagonal(correlation, shares)
+        found, vectors = np.linalg.eigh(correlation)
+        own = vectors[:, ::-1][:, :k] * np.sqrt(np.maximum(found[::-1][:k], 1e-3))
+        shares = np.minimum(np.sum(own**2, axis=1), START_SHARE)
+    own *= np.sqrt(shares / np.maximum(np.sum(own**2, axis=1), 1e-12))[:, None]
+    return np.asarray(own / np.sqrt(1.0 - shares)[:, None])

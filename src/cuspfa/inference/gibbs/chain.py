@@ -18,7 +18,7 @@ import numpy as np
 
 from cuspfa._typing import Array, BoolArray
 from cuspfa.inference.gibbs.compiled_chain import can_sweep, sweep_compiled
-from cuspfa.inference.gibbs.data_kernels import DataKernel
+from cuspfa.inference.gibbs.data_kernels import DataKernel, Rest
 from cuspfa.inference.gibbs.labels import (
     ProcessColumns,
     adapt,
@@ -65,26 +65,26 @@ class GibbsState(NamedTuple):
 
     chains: Chains
     columns: ProcessColumns | None
-    mean: Array | None = None
-    """(p, B) of the columns, where values are missing."""
+    rest: Rest = ()
+    """What the data need beside these."""
 
 
 def sweep(state: GibbsState, at: int, model: Model, rng: np.random.Generator) -> GibbsState:
     """The state after sweep number `at` (from 1 on)."""
-    chains, columns, mean = state
+    chains, columns, rest = state
     moved = NO_COLUMNS
     if model.scale_rotation_every and at % model.scale_rotation_every == 0:
         free = chains.scales.free if columns is not None else None
         width = chains.loadings.shape[2]
         moved = np.arange(width) if free is None else np.flatnonzero(free.any(axis=0))
-    chains, mean = model.data.draw(chains, mean, moved, model.prior, rng)
+    chains, rest = model.data.draw(chains, rest, moved, model.prior, rng)
     if len(moved) > 1:
         chains = rotate_loadings(chains, moved, model.prior.slab, rng)
     squared_norm = np.einsum("jbh,jbh->bh", chains.loadings, chains.loadings)
     p, slab = len(chains.noise), model.prior.slab
     if columns is None:
         scales = draw_scales(squared_norm, chains.scales, slab, p, rng)
-        return GibbsState(chains._replace(scales=scales), None, mean)
+        return GibbsState(chains._replace(scales=scales), None, rest)
     odds = log_odds(squared_norm, chains.scales, model.prior, model.spike, p)
     active, counts = draw_labels(odds, columns, rng)
     log_s = draw_sticks(counts, active.shape[1], model.prior, rng)
@@ -95,7 +95,7 @@ def sweep(state: GibbsState, at: int, model: Model, rng: np.random.Generator) ->
         rate = math.exp(min(model.adapt_rate[0] + model.adapt_rate[1] * at, 0.0))
         chosen = rng.random(len(active)) < rate
         chains, columns = adapt(chains, columns, chosen, model.spike, model.most, model.prior, rng)
-    return GibbsState(chains, columns, mean)
+    return GibbsState(chains, columns, rest)
 
 
 def sweep_repeatedly(
@@ -143,8 +143,8 @@ def begin(
         columns = first_columns(active, model.prior, rng)
         scales = with_labels(scales, columns, model)
     scales = draw_scales(squared_norm, scales, slab, p, rng, steps=10 * HYPER_STEPS)
-    mean = model.data.start_mean(size, location)
-    return GibbsState(Chains(loadings, noise, scales), columns, mean)
+    rest = model.data.start(size, location, rng)
+    return GibbsState(Chains(loadings, noise, scales), columns, rest)
 
 
 class SweepPlan(NamedTuple):
@@ -181,9 +181,12 @@ class Kept(NamedTuple):
     active: BoolArray
     """(D, B, H)"""
     log_likelihood: Array
-    """(D, B) with the scores integrated out."""
+    """(D, B) with the scores integrated out; given the scores where columns are not all Gaussian.
+    """
     mean: Array | None = None
-    """(D, B, p) of the columns, where values are missing."""
+    """(D, B, p) of the columns, where values are missing or columns are not all Gaussian."""
+    thresholds: Array | None = None
+    """(D, B, T) of ordinal columns."""
 
 
 class GibbsProgress(NamedTuple):
@@ -272,14 +275,13 @@ def _mean_active(state: GibbsState) -> float:
 
 
 def _draw_of(state: GibbsState, data: DataKernel) -> Kept:
-    chains, columns, mean = state
+    chains, columns, rest = state
     loadings = np.ascontiguousarray(flip(chains.loadings))
     size, _, width = loadings.shape
     active = np.ones((size, width), dtype=bool) if columns is None else columns.active
-    noise = np.ascontiguousarray(chains.noise.T)
-    found = data.log_likelihood(chains)
-    means = None if mean is None else mean.T.copy()[None]
-    return Kept(loadings[None], noise[None], active[None], found[None], means)
+    noise, logs, *others = data.measured(chains, rest)
+    further = (None if one is None else one[None] for one in others)
+    return Kept(loadings[None], noise[None], active[None], logs[None], *further)
 
 
 def join_draws(parts: list[Kept], axis: int = 0) -> Kept:
@@ -297,11 +299,15 @@ def join_draws(parts: list[Kept], axis: int = 0) -> Kept:
             along[end - len(own) : end, ..., : own.shape[-1]] = own
         return found
 
-    means = [part.mean for part in parts if part.mean is not None]
+    def beside(arrays: list[Array | None]) -> Array | None:
+        given = [one for one in arrays if one is not None]
+        return np.concatenate(given, axis=axis) if given else None
+
     return Kept(
         joined([part.loadings for part in parts]),
         np.concatenate([part.noise for part in parts], axis=axis),
         joined([part.active for part in parts]),
         np.concatenate([part.log_likelihood for part in parts], axis=axis),
-        np.concatenate(means, axis=axis) if means else None,
+        beside([part.mean for part in parts]),
+        beside([part.thresholds for part in parts]),
     )

@@ -209,10 +209,9 @@ class GroupFiles:
 
 
 def _state_out(state: GibbsState) -> dict[str, Any]:
-    chains, columns, mean = state
+    chains, columns, rest = state
     arrays: dict[str, Any] = {"loadings": chains.loadings, "noise": chains.noise}
-    if mean is not None:
-        arrays["mean"] = mean
+    arrays |= {f"rest_{number}": one for number, one in enumerate(rest)}
     scales = chains.scales
     arrays["scales_variances"] = scales.variances
     if scales.free is not None:
@@ -235,9 +234,11 @@ def _state_in(arrays: dict[str, Any]) -> GibbsState:
     columns = None
     if "columns_active" in arrays:
         columns = ProcessColumns(*(arrays[f"columns_{key}"] for key in ProcessColumns._fields))
-    return GibbsState(
-        Chains(arrays["loadings"], arrays["noise"], scales), columns, arrays.get("mean")
-    )
+    number = sum(name.startswith("rest_") for name in arrays)
+    rest = tuple(arrays[f"rest_{one}"] for one in range(number))
+    if "mean" in arrays:  # as an earlier version called it
+        rest = (arrays["mean"],)
+    return GibbsState(Chains(arrays["loadings"], arrays["noise"], scales), columns, rest)
 
 
 def _write_arrays(path: Path, arrays: dict[str, Any]) -> None:

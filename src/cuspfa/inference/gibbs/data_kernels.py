@@ -19,9 +19,25 @@ from cuspfa.missing.kernels import draw_given_filled, draw_mean, fill
 from cuspfa.missing.patterns import IncompleteRows
 from cuspfa.model.prior import CuspPrior
 
+Rest = tuple[Array, ...]
+"""What data need from sweep to sweep beside loadings, noise and scales; empty for complete data."""
+
+
+class Measured(NamedTuple):
+    """What of B chains is kept with a draw, beside the loadings."""
+
+    noise: Array
+    """(B, p) variances."""
+    log_likelihood: Array
+    """(B,)"""
+    mean: Array | None = None
+    """(B, p) of the columns, where values are missing or columns are not all Gaussian."""
+    thresholds: Array | None = None
+    """(B, T) of ordinal columns."""
+
 
 class DataKernel(Protocol):
-    """Data as a sweep uses them, complete or incomplete."""
+    """Data as a sweep uses them: complete, incomplete or by single cells."""
 
     @property
     def variances(self) -> Array:
@@ -35,24 +51,24 @@ class DataKernel(Protocol):
     def identity(self) -> list[Array]:
         """Arrays that identify the data, for checkpoints."""
 
-    def start_mean(self, size: int, location: Array | None) -> Array | None:
-        """The columns' means of `size` chains, (p, size); None where they are integrated out.
+    def start(self, size: int, location: Array | None, rng: np.random.Generator) -> Rest:
+        """What `size` chains begin with.
 
-        `location` (p,) are the means to start at; None for those of the observed values.
+        `location` (p,) are means to start at; None for those of the observed values.
         """
 
     def draw(
         self,
         chains: Chains,
-        mean: Array | None,
+        rest: Rest,
         moved: Indices,
         prior: CuspPrior,
         rng: np.random.Generator,
-    ) -> tuple[Chains, Array | None]:
-        """Scores, loadings, noise and means given the scales."""
+    ) -> tuple[Chains, Rest]:
+        """Scores, loadings, noise and the rest given the scales."""
 
-    def log_likelihood(self, chains: Chains) -> Array:
-        """Of each chain, (B,), with the scores integrated out."""
+    def measured(self, chains: Chains, rest: Rest) -> Measured:
+        """What is kept of these chains."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +88,9 @@ class StatisticsKernel:
         known = self.statistics
         return [np.array([known.n]), known.squares, known.rows[0]]
 
-    def start_mean(self, size: int, location: Array | None) -> None:
-        """None: the means are integrated out."""
+    def start(self, size: int, location: Array | None, rng: np.random.Generator) -> Rest:
+        """Nothing: the means are integrated out."""
+        return ()
 
 
 @dataclass(frozen=True)
@@ -89,17 +106,18 @@ class CompleteDataKernel(StatisticsKernel):
     def draw(
         self,
         chains: Chains,
-        mean: Array | None,
+        rest: Rest,
         moved: Indices,
         prior: CuspPrior,
         rng: np.random.Generator,
-    ) -> tuple[Chains, None]:
+    ) -> tuple[Chains, Rest]:
         """Scores, loadings and noise given the scales."""
-        return draw_given_scales(chains, moved, self.statistics, prior.slab, prior, rng), None
+        return draw_given_scales(chains, moved, self.statistics, prior.slab, prior, rng), ()
 
-    def log_likelihood(self, chains: Chains) -> Array:
-        """The log-likelihood of each chain, (B,)."""
-        return log_likelihoods(chains.loadings, chains.noise, self.statistics)
+    def measured(self, chains: Chains, rest: Rest) -> Measured:
+        """Noise, and the log-likelihood with the scores integrated out."""
+        logs = log_likelihoods(chains.loadings, chains.noise, self.statistics)
+        return Measured(np.ascontiguousarray(chains.noise.T), logs)
 
 
 class MissingDataKernel(NamedTuple):
@@ -124,33 +142,36 @@ class MissingDataKernel(NamedTuple):
         source = self.source
         return [np.array([source.n]), source.squares, self.rows.counts, self.rows.rows]
 
-    def start_mean(self, size: int, location: Array | None) -> Array:
-        """The means of `size` chains, (p, size): `location`, or those of the observed values."""
+    def start(self, size: int, location: Array | None, rng: np.random.Generator) -> Rest:
+        """The means, (p, size): `location`, or those of the observed values."""
         if location is None:
-            return np.zeros((self.source.p, size))
-        return np.tile(location[:, None], (1, size))
+            return (np.zeros((self.source.p, size)),)
+        return (np.tile(location[:, None], (1, size)),)
 
     def draw(
         self,
         chains: Chains,
-        mean: Array | None,
+        rest: Rest,
         moved: Indices,
         prior: CuspPrior,
         rng: np.random.Generator,
-    ) -> tuple[Chains, Array]:
+    ) -> tuple[Chains, Rest]:
         """Missing values; scores, loadings and noise given these and the scales; means."""
-        assert mean is not None
+        (mean,) = rest
         filled = fill(self.rows, chains.loadings, chains.noise, mean, rng)
         chains, _, level = draw_given_filled(
             chains, moved, self.rows, filled, prior.slab, prior, rng
         )
-        return chains, draw_mean(chains.loadings, level, len(self.rows.rows), rng)
+        return chains, (draw_mean(chains.loadings, level, len(self.rows.rows), rng),)
 
-    def log_likelihood(self, chains: Chains) -> Array:
-        """Of each chain, (B,), by the source."""
-        loadings, noise = np.ascontiguousarray(flip(chains.loadings)), chains.noise.T
-        pairs = zip(loadings, np.ascontiguousarray(noise), strict=True)
-        return np.array([self.source.log_likelihood(own, variance) for own, variance in pairs])
+    def measured(self, chains: Chains, rest: Rest) -> Measured:
+        """Noise, the log-likelihood by the source, and means."""
+        loadings, noise = (
+            np.ascontiguousarray(part) for part in (flip(chains.loadings), chains.noise.T)
+        )
+        pairs = zip(loadings, noise, strict=True)
+        logs = [self.source.log_likelihood(own, variance) for own, variance in pairs]
+        return Measured(noise, np.array(logs), rest[0].T.copy())
 
 
 def data_kernel(source: DataSource) -> DataKernel | None:

@@ -29,7 +29,7 @@ from cuspfa._utils.wishart import wishart_root
 from cuspfa.data.in_memory import DEPENDENT
 from cuspfa.data.protocols import DataSource
 from cuspfa.errors import DataError
-from cuspfa.inference.gibbs.data_kernels import StatisticsKernel
+from cuspfa.inference.gibbs.data_kernels import Measured, Rest, StatisticsKernel
 from cuspfa.inference.kernels import (
     Chains,
     covariances,
@@ -65,22 +65,23 @@ class ModelErrorKernel(StatisticsKernel):
     def draw(
         self,
         chains: Chains,
-        mean: Array | None,
+        rest: Rest,
         moved: Indices,
         prior: CuspPrior,
         rng: np.random.Generator,
-    ) -> tuple[Chains, None]:
+    ) -> tuple[Chains, Rest]:
         """Rows of the exact model; scores, loadings and noise given these and the scales."""
         (loadings, noise, _), n = chains, self.statistics.n
         rows = draw_exact_rows(covariances(loadings, noise), self.root, n, self.error, rng)
         scores = draw_scores_by_chain(loadings, noise, rows, n, rng)
         squares = np.einsum("bij,bij->jb", rows, rows)
-        return draw_given_scores(chains, scores, squares, n, moved, prior.slab, prior, rng), None
+        return draw_given_scores(chains, scores, squares, n, moved, prior.slab, prior, rng), ()
 
-    def log_likelihood(self, chains: Chains) -> Array:
-        """Of each chain, (B,), with the population covariance integrated out."""
+    def measured(self, chains: Chains, rest: Rest) -> Measured:
+        """Noise, and the log-likelihood with the population covariance integrated out."""
         omega = covariances(chains.loadings, chains.noise)
-        return log_marginal_density(omega, self.sample, self.error)
+        logs = log_marginal_density(omega, self.sample, self.error)
+        return Measured(np.ascontiguousarray(chains.noise.T), logs)
 
 
 def draw_exact_rows(

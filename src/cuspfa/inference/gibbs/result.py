@@ -22,13 +22,9 @@ from cuspfa.missing.patterns import IncompleteRows
 from cuspfa.missing.saturated import Unrestricted, too_long, unrestricted
 from cuspfa.model.prior import CuspPrior
 from cuspfa.posterior.fit_info import FitInfo, SearchEntry, SearchPath
+from cuspfa.posterior.kept_draws import count_probabilities
 from cuspfa.posterior.provenance import Provenance, with_warnings
-from cuspfa.posterior.sampled import (
-    Diagnostics,
-    SampledPosterior,
-    count_probabilities,
-    diagnose,
-)
+from cuspfa.posterior.sampled import Diagnostics, SampledPosterior, diagnose
 from cuspfa.rotation.gpa import Rotation
 
 CONVERGED_R_HAT, ENOUGH_DRAWS = 1.05, 100.0
@@ -57,9 +53,8 @@ def sampled_posterior(
     active = fit.kept.active.transpose(1, 0, 2).reshape(length * chains, width)
     log_likelihood = fit.kept.log_likelihood.T.ravel()
     found = diagnose(loadings, noise, active, log_likelihood, chains, prepared.names)
-    fit_info = _sampler_fit_info(fit, found, active, log_likelihood)
-    number = _limit_reached(fit_info, prepared.source.p, method, n_factors)
-    warned = (number, _convergence_warning(fit, found, fit_info, method))
+    fit_info = sampler_fit_info(fit, found, active, log_likelihood)
+    warned = sampler_warnings(fit, found, fit_info, method, n_factors)
     return SampledPosterior(
         loadings_draws=loadings,
         noise_variance_draws=noise,
@@ -73,15 +68,26 @@ def sampled_posterior(
         scale=prepared.scale,
         n_rows=prepared.n,
         names=prepared.names,
+        tails=prepared.tails,
+        row_weights=prepared.row_weights,
         model_error=fit.model_error,
         mean_draws=drawn,
         counts=counts,
         correlation=None if correlation is None else correlation.correlation,
         effective=None if correlation is None else correlation.effective,
         rotation=rotation,
-        provenance=with_warnings(provenance, tuple(one for one in warned if one is not None)),
+        provenance=with_warnings(provenance, warned),
         fit_info=fit_info,
     )
+
+
+def sampler_warnings(
+    fit: GibbsFit, found: Diagnostics, fit_info: FitInfo, method: Gibbs, n_factors: int | None
+) -> tuple[FitWarning, ...]:
+    """What chains warn of: too few columns, and that they have not converged."""
+    number = _limit_reached(fit_info, fit.kept.noise.shape[2], method, n_factors)
+    ended = _convergence_warning(fit, found, fit_info, method)
+    return tuple(one for one in (number, ended) if one is not None)
 
 
 def _limit_reached(
@@ -133,9 +139,10 @@ def _chain_after_chain(kept: Kept) -> tuple[Array, Array]:
     return loadings, kept.noise.transpose(1, 0, 2).reshape(b * d, p)
 
 
-def _sampler_fit_info(
+def sampler_fit_info(
     fit: GibbsFit, found: Diagnostics, active: BoolArray, log_likelihood: Array
 ) -> FitInfo:
+    """How the chains ended, and the share of draws with each number of factors."""
     worst, size = found.worst_r_hat, found.smallest_size
     converged = worst <= CONVERGED_R_HAT and size >= ENOUGH_DRAWS
     if fit.interrupted:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from numbers import Integral, Real
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 
 from cuspfa._typing import Array, MeanTreatment
 from cuspfa._utils.arguments import is_fresh, must_be
@@ -42,6 +43,8 @@ from cuspfa.model.slabs import InverseGammaSlab
 LARGEST_JOINT_DATA = 40_000
 """Numbers of the data up to which all chains are drawn together in one process: there most of a
 sweep's time is the overhead of calls, and several chains cost little more than one."""
+START_TIME_SHARE = 0.5
+"""The share of `max_time` that the fit which chains start from may take."""
 SECONDS_OF_A_WAIT = 0.1
 """How long the chains in threads are waited for between looks at the keyboard."""
 
@@ -205,7 +208,18 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
 
     @staticmethod
     def long_fit(source: DataSource, n_factors: int | None) -> LongFit | None:
-        """None: no duration is expected of a sampler."""
+        """None: the duration of a sampler is not predicted."""
+
+    def with_time_left(self, began: float) -> Gibbs:
+        """The settings with what is left of `max_time` since a time of `time.monotonic`.
+
+        Even without time left chains are started, and their start is the only draw.
+        """
+        if self.max_time is None:
+            return self
+        left = self.max_time - (time.monotonic() - began)
+        found: Gibbs = clone(self).set_params(max_time=max(left, 1e-9))
+        return found
 
     def infer(
         self,
@@ -223,6 +237,21 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
         With a given number of factors every column has the slab, and there are no others.
         """
         model = self._model(source, prior, model_error)
+        return self.run(
+            model, n_factors=n_factors, rng=rng, n_jobs=n_jobs, start=start, model_error=model_error
+        )
+
+    def run(
+        self,
+        model: Model,
+        *,
+        n_factors: int | None,
+        rng: np.random.Generator,
+        n_jobs: int | None = None,
+        start: GibbsStart | None = None,
+        model_error: float = 0.0,
+    ) -> GibbsFit:
+        """Run the chains of a model; see `infer`."""
         groups = _groups(self.n_chains, model.data.size)
         streams = rng.spawn(len(groups))
         plan = SweepPlan(self.n_draws, self.burn_in, self.thin)
@@ -276,6 +305,14 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
                 f"{model_error!r} instead: fit with method='variational' first and pass its "
                 "model_error_."
             )
+        self.check_slab(prior)
+        if model_error > 0:
+            check_model_error_data(source, model_error)
+        return model_error
+
+    @staticmethod
+    def check_slab(prior: CuspPrior) -> None:
+        """Raise an InputError for a slab that cannot be sampled."""
         if not prior.slab.capabilities.sampled:
             raise InputError(
                 "The slab of prior must have a distribution that can be drawn from for "
@@ -283,9 +320,6 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
                 f"{prior.slab!r}, whose variances cannot be drawn: use InverseGammaSlab or "
                 "GaussianSlab, or method='variational'."
             )
-        if model_error > 0:
-            check_model_error_data(source, model_error)
-        return model_error
 
     def _model(self, source: DataSource, prior: CuspPrior, model_error: float) -> Model:
         data: DataKernel | None
@@ -301,11 +335,16 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
                 "method='gibbs' needs the data as a dense matrix. Got a sparse one with many "
                 "columns: pass X.toarray() if that fits into memory, or use method='variational'."
             )
-        most = source.p + 1 if self.max_columns is None else min(self.max_columns, source.p + 1)
+        return self.model_of(data, prior, rows)
+
+    def model_of(self, data: DataKernel, prior: CuspPrior, rows: float) -> Model:
+        """What does not change from sweep to sweep, for data that count as so many rows."""
+        p = len(data.variances)
+        most = p + 1 if self.max_columns is None else min(self.max_columns, p + 1)
         return Model(
             data,
             prior,
-            prior.slab.automatic_spike(rows, source.p) if prior.spike is None else prior.spike,
+            prior.slab.automatic_spike(rows, p) if prior.spike is None else prior.spike,
             most,
             self.start_adapt if self.adaptive else None,
             (float(self.adapt_rate[0]), float(self.adapt_rate[1])),
@@ -385,4 +424,5 @@ def _first(part: Kept, length: int) -> Kept:
         part.active[:length, :, :width],
         part.log_likelihood[:length],
         None if part.mean is None else part.mean[:length],
+        None if part.thresholds is None else part.thresholds[:length],
     )

@@ -91,7 +91,7 @@ class Proposal:
         return 0.0 if self.shift is None else self.shift.of(np.log(noise) - self.shift.center)
 
     def log_density(self, loadings: Array, noise: Array) -> Array:
-        """Of loadings (p, size, K), averaged over rotations, and noise variances (p, size)."""
+        """Log density of loadings (p, size, K), averaged over rotations, and noise (p, size)."""
         wide, (p, _, k) = self.widened, loadings.shape
         quadratic, moved = self.whitened(loadings, noise)
         explained = wide.solve(along_pairs(moved, wide.pairs).T)
@@ -148,7 +148,7 @@ class _NormalLogNoise(NamedTuple):
         return np.asarray(np.exp(self.center[:, None] + change))
 
     def log_density(self, noise: Array) -> Array:
-        """Of noise variances (p, size), (size,)."""
+        """(size,) log density of noise variances (p, size)."""
         log_noise = np.log(noise)
         change = self.root.T @ (log_noise - self.center[:, None])
         log_det = 2.0 * float(np.sum(np.log(np.diag(self.root))))
@@ -169,7 +169,7 @@ class _WiderNoise:
         return self.wider.draw(size, rng)
 
     def log_density(self, noise: Array) -> Array:
-        """Of noise variances (p, size), (size,)."""
+        """(size,) log density of noise variances (p, size)."""
         return log_noise_density(noise, self.wider)
 
 

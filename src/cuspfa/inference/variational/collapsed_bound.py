@@ -334,7 +334,7 @@ def _nested_log_dets(matrix: Array) -> Array:
 
 
 def log_volume(k: int) -> float:
-    """Of all rotations and reflections O(K)."""
+    """Log volume of O(K), all rotations and reflections."""
     orders = np.arange(1, k + 1)
     return float(np.sum(np.log(2) + orders / 2 * np.log(np.pi) - gammaln(orders / 2)))
 

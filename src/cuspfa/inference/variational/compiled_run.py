@@ -1,4 +1,4 @@
-"""A run by the compiled iteration, for complete data in memory and a spike at zero; its start."""
+"""Compiled runs for complete data in memory and a spike at zero; the compiled step of scores."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scipy.special import digamma, gammaln
 from cuspfa._typing import Array
 from cuspfa.data.protocols import DataSource
 from cuspfa.inference._kernels import kernel
-from cuspfa.inference.updates import KnownScores, Loadings, ScoreMoments
+from cuspfa.inference.updates import KnownScores, Loadings, LoadingsDistribution, ScoreMoments
 from cuspfa.inference.variational.elbo import Bound
 from cuspfa.inference.variational.steps import VariationalState
 from cuspfa.model.prior import CuspPrior
@@ -162,10 +162,12 @@ class _Calls:
         )
 
 
-def scores_at(loadings: Loadings, noise_precision: Array, source: DataSource) -> KnownScores:
-    """`DataSource.expect_scores` of a start, compiled for complete data in memory."""
+def scores_at(
+    loadings: LoadingsDistribution, noise_precision: Array, source: DataSource
+) -> KnownScores:
+    """`DataSource.expect_scores`, compiled for complete data in memory."""
     core, dense, k = kernel("iteration"), source.dense, loadings.mean.shape[1]
-    if core is None or dense is None or k == 0:
+    if core is None or dense is None or k == 0 or not isinstance(loadings, Loadings):
         return source.expect_scores(loadings, noise_precision)
     cross, second = np.empty((source.p, k)), np.empty((k, k))
     info, log_det = core.expect_scores(

@@ -82,7 +82,7 @@ def _loadings_term(state: VariationalState, p: int, prior: CuspPrior) -> float:
         density = density + labels.inactive * spike_log_density(squared_norm, p, prior.spike)
     log_det = state.loadings.log_det
     if tail.size:
-        log_det += tail.size * float(np.sum(np.log(tail.loading_variance)))
+        log_det += tail.size * float(np.log(tail.loading_variance).sum())
     entropy = 0.5 * (log_det + p * (k + tail.size) * (1 + LOG_2PI))
     return (labels.total(density) if len(density) else 0.0) + entropy + state.slab.log_hyperprior()
 
@@ -90,5 +90,5 @@ def _loadings_term(state: VariationalState, p: int, prior: CuspPrior) -> float:
 def _scores_term(state: VariationalState) -> float:
     # The 2π of prior and entropy cancel; ½ log e per coordinate stays.
     scores, k = state.scores, state.n_factors
-    explicit = 0.5 * (scores.log_det + scores.n * k - float(np.trace(scores.total)))
+    explicit = 0.5 * (scores.log_det + scores.n * k - float(scores.total.trace()))
     return explicit + state.tail.size * state.tail.score_term

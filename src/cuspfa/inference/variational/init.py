@@ -65,7 +65,7 @@ def _start_labels(
 
 
 def _resized(sticks: Sticks, size: int, process: CumulativeShrinkage) -> Sticks:
-    """These sticks for more or fewer rows; further sticks have their prior distribution."""
+    """Sticks for more or fewer columns; further ones have their prior distribution."""
     extra = max(size - len(sticks.a), 0)
     a = np.append(sticks.a, np.full(extra, process.stick_shape))
     b = np.append(sticks.b, np.full(extra, process.alpha))

@@ -22,7 +22,7 @@ from cuspfa.inference.variational.steps import VariationalState
 
 
 def score_candidates(search: Search) -> None:
-    """By bridge sampling, up and down until K is `bridge_behind` nats behind the best.
+    """Score candidates by bridge sampling, up and down until K is `bridge_behind` nats behind.
 
     A few draws are enough for that. Where others might lead to another choice, more are added.
 
@@ -204,9 +204,7 @@ class _CollapsedBounds:
 
 
 def _fixed_draws() -> np.random.Generator:
-    """The same draws every time: an evidence is an average, which should not differ from fit to
-    fit.
-    """
+    """A generator of the same draws every time, so that an evidence is the same in each fit."""
     return np.random.default_rng(0)
 
 

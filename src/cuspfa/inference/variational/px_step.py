@@ -62,9 +62,9 @@ def best_scale_rotation(
     eigenvalues, u = np.maximum(eigenvalues[order], np.finfo(float).tiny), u[:, order]
     x = slab.px_scale(eigenvalues, n, p)
     root = np.sqrt(x)
-    log_det = float(np.sum(np.log(root)) - np.sum(np.log(np.diag(lower))))
-    after = np.sum(slab.log_density(eigenvalues / x, p)) - 0.5 * np.sum(x)
-    before = np.sum(slab.log_density(np.diag(second), p)) - 0.5 * np.trace(total)
+    log_det = float(np.log(root).sum() - np.log(lower.diagonal()).sum())
+    after = slab.log_density(eigenvalues / x, p).sum() - 0.5 * x.sum()
+    before = slab.log_density(second.diagonal(), p).sum() - 0.5 * total.trace()
     if not after + (n - p) * log_det > before:
         return None  # at the optimum, or at a limit of the slab: only rounding would change it
     r = root[:, None] * (u.T @ np.linalg.inv(lower))

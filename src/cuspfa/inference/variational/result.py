@@ -57,6 +57,8 @@ def variational_posterior(
         "scale": prepared.scale,
         "n_rows": prepared.n,
         "names": prepared.names,
+        "tails": prepared.tails,
+        "row_weights": prepared.row_weights,
     }
     counts = None
     if (rows := source.incomplete_rows) is not None:

@@ -12,7 +12,13 @@ import numpy as np
 
 from cuspfa._typing import Array
 from cuspfa.data.protocols import DataSource
-from cuspfa.inference.variational.compiled_run import Ending, Limits, can_run, run_compiled
+from cuspfa.inference.variational.compiled_run import (
+    Ending,
+    Limits,
+    can_run,
+    run_compiled,
+    scores_at,
+)
 from cuspfa.inference.variational.elbo import Bound, lower_bound
 from cuspfa.inference.variational.px_step import px_step
 from cuspfa.inference.variational.steps import (
@@ -49,9 +55,21 @@ the slab's hyperparameters."""
 
 
 def iteration(state: VariationalState, source: DataSource, prior: CuspPrior) -> VariationalState:
-    """One whole iteration."""
+    """One whole iteration, by its definition."""
     for step in ITERATION:
         state = step(state, source, prior)
+    return state
+
+
+def quick_iteration(
+    state: VariationalState, source: DataSource, prior: CuspPrior
+) -> VariationalState:
+    """An iteration with compiled scores, for priors that the compiled loop does not have."""
+    for step in ITERATION:
+        if step is step_scores:
+            state = step_scores(state, source, prior, scores_at)
+        else:
+            state = step(state, source, prior)
     return state
 
 
@@ -147,12 +165,12 @@ def run_numpy(
     limits: Limits,
     on_iteration: Callable[[int, float, VariationalState], None] | None = None,
 ) -> Run:
-    """The definition of `run_iterations`, for all data and priors."""
+    """`run_iterations` for all data and priors, step by step."""
     trace: list[float] = []
     bound, status = None, Status.MAX_ITER
     try:
         for number in range(1, limits.max_iter + 1):
-            proposal = iteration(state, source, prior)
+            proposal = quick_iteration(state, source, prior)
             proposed = lower_bound(proposal, source, prior, after=(state, bound))
             growth = proposed.total - bound.total if bound is not None else np.inf
             if bound is None and not np.isfinite(proposed.total):

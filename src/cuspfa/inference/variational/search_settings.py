@@ -56,6 +56,9 @@ class SearchSettings:
     """Further random starts of each such number under a finite spike, each run to its end."""
     most_dropped: int = 20
     """Factors of the best K, the weakest first, without each of which one less is tried."""
+    hopeless_times: float = 10.0
+    """These tries end after `patience` runs in a row that could not reach the best bound with so
+    many times the growth that a run seldom exceeds."""
     most_directions: int = 100
     """Principal directions of the data that random starts are made of, at most."""
 

@@ -7,6 +7,7 @@ state. `run.py` puts them together with the scale-rotation step of `px_step.py`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -84,9 +85,12 @@ def spike_log_density(squared_norm: Array, p: int, spike: float) -> Array:
 
 def column_squared_norms(state: VariationalState) -> Array:
     """(L,) E‖λ_·h‖² of the columns that the labels have rows for, explicit ones first."""
-    rows = len(state.labels.active) - state.n_factors
-    tail = np.full(rows, np.sum(state.tail.loading_variance))
-    return np.concatenate([state.loadings.column_squared_norm, tail])
+    explicit, rows = state.loadings.column_squared_norm, len(state.labels.active)
+    if rows == len(explicit):
+        return explicit
+    norms = np.full(rows, state.tail.loading_variance.sum())
+    norms[: len(explicit)] = explicit
+    return norms
 
 
 def prior_precision(state: VariationalState, prior: CuspPrior) -> Array:
@@ -122,7 +126,7 @@ def step_loadings(
     if tail.size:
         # The inactive factors share one distribution, so their prior precisions enter by their
         # mean.
-        mean = (np.sum(precision[k:]) + (state.labels.last - 1) * precision[-1]) / tail.size
+        mean = (precision[k:].sum() + (state.labels.last - 1) * precision[-1]) / tail.size
         total = mean + state.noise.precision * source.n * tail.score_variance
         tail = tail._replace(loading_variance=1.0 / total)
     return state._replace(loadings=loadings, tail=tail)
@@ -147,13 +151,25 @@ def step_overrelaxed_noise(
     return state._replace(noise=best._replace(rate=best.rate * np.exp(beyond)))
 
 
-def step_scores(state: VariationalState, source: DataSource, prior: CuspPrior) -> VariationalState:
+def expect_scores(
+    loadings: LoadingsDistribution, noise_precision: Array, source: DataSource
+) -> KnownScores:
+    """The moments of explicit factors' scores, as the source defines them."""
+    return source.expect_scores(loadings, noise_precision)
+
+
+def step_scores(
+    state: VariationalState,
+    source: DataSource,
+    prior: CuspPrior,
+    expect: Callable[..., KnownScores] = expect_scores,
+) -> VariationalState:
     """Step 3, for explicit and inactive factors."""
     precision, tail = state.noise.precision, state.tail
     if tail.size:
         variance, term = source.inactive_scores(precision * tail.loading_variance)
         tail = tail._replace(score_variance=variance, score_term=term)
-    return state._replace(scores=source.expect_scores(state.loadings, precision), tail=tail)
+    return state._replace(scores=expect(state.loadings, precision, source), tail=tail)
 
 
 def step_labels(state: VariationalState, source: DataSource, prior: CuspPrior) -> VariationalState:
@@ -181,10 +197,6 @@ def step_slab(state: VariationalState, source: DataSource, prior: CuspPrior) -> 
     )
 
 
-STEPS = (step_loadings, step_noise, step_scores, step_labels, step_sticks)
-"""Algorithm 1 as published, which tests compare with a literal one; `run.py` has a faster order."""
-
-
 def step_uncertain_labels(
     state: VariationalState, source: DataSource, prior: CuspPrior
 ) -> VariationalState:
@@ -196,7 +208,7 @@ def step_uncertain_labels(
     if prior.spike is None:
         return state
     odds = slab_log_odds(state, prior)
-    certain = np.min(np.abs(odds)) > CERTAIN_LOG_ODDS and np.array_equal(
+    certain = np.abs(odds).min() > CERTAIN_LOG_ODDS and np.array_equal(
         odds > 0, state.labels.active > 0.5
     )
     if certain and state.labels.stick_counts[0] > 0:  # a start's labels have no counts yet

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cuspfa.inference.variational.run import Status
+from cuspfa.inference.variational.run import REMAINING_GROWTH, Run, Status
 from cuspfa.inference.variational.search import Search, from_weakest
 from cuspfa.inference.variational.steps import VariationalState
 
@@ -136,9 +136,21 @@ def _drop_each(search: Search) -> None:
     The walk down drops the weakest one. If another factor can take over its part, the best run
     with one less may be without a strong one.
     """
-    state = search.candidates.best.state
+    state, hopeless = search.candidates.best.state, 0
     for which in from_weakest(state)[1 : search.settings.most_dropped]:
-        search.try_state(search.without(state, np.array([which])))
+        run = search.try_state(search.without(state, np.array([which])))
+        hopeless = hopeless + 1 if _is_hopeless(search, run) else 0
+        if hopeless == search.settings.patience:
+            break  # the others are stronger still
+
+
+def _is_hopeless(search: Search, run: Run) -> bool:
+    """Was a run pruned so far below the best that several times its growth would not do?"""
+    if run.status is not Status.PRUNED:
+        return False
+    growth = float(run.trace[-1] - run.trace[-2])
+    behind = search.candidates.best.total - run.total
+    return behind > search.settings.hopeless_times * REMAINING_GROWTH * growth
 
 
 def _try_random_neighbours(search: Search) -> None:

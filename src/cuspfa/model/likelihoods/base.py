@@ -9,7 +9,8 @@ locations, or cut-points. An engine knows f_ij as normal with a mean and a varia
 These make each cell a Gaussian observation of f: its precision is w = −e2, and its value
 E[f] + e1/w. A missing cell has the precision 0.
 
-Values are (n, q) arrays of the q columns of this kind, with NaN where a value is missing.
+Values are (n, q) arrays of the q columns of this kind, with NaN where a value is missing. Where a
+likelihood has counts there is one more column, the offsets o_i of their log rates.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from cuspfa._typing import Array
+from cuspfa._typing import Array, BoolArray, Indices
 
 QUADRATURE_NODES, TILTED_NODES = 15, 41
 """Nodes of Gauss–Hermite quadrature for an expected log density, and for an expected density."""
@@ -59,8 +60,60 @@ class TiltedMoments(NamedTuple):
     """Second derivative by m."""
 
 
+class Tangents(NamedTuple):
+    """Of cells at f: the log density up to what does not depend on f, and derivatives by f."""
+
+    value: Array
+    """(…, n, q); 0 where a value is missing, as the other two."""
+    slope: Array
+    weight: Array
+    """The negative second derivative, not below 0."""
+
+
+class Intervals(NamedTuple):
+    """Cells of normal responses, z_ij ~ N(f_ij, σ²_j): the value of a cell says where z_ij is."""
+
+    lower: Array
+    """(n, q), NaN where a value is missing."""
+    upper: Array
+    """(n, q); equal to `lower` where z_ij itself is the value."""
+    noise: Array
+    """(q,) σ²_j."""
+
+
+class PseudoData(NamedTuple):
+    """Gaussian observations of f that stand for the values: z_ij ~ N(f_ij, 1/w_ij)."""
+
+    values: Array
+    """(B, n, q) z, in B chains; drawn where a value is missing."""
+    precision: Array
+    """w: (B, q) where all cells of a column have the same one, else (B, n, q); 0 for the columns
+    that have no pseudo-data.
+    """
+
+
+class ResponsePrior(NamedTuple):
+    """How the log prior of parameters changes where they move together with z and f, (B, q) each.
+
+    With z_j, f_j and the parameters of column j moved by a, log p changes by
+    −½ `precision` a² − `towards` a. With all of them multiplied by s, log p and the logarithm of
+    the Jacobian of the parameters change by `power` log s − ½ (s² − 1) `squares`.
+    """
+
+    precision: Array
+    towards: Array
+    power: Array
+    squares: Array
+    scaled: BoolArray
+    """(q,) columns whose z is latent: multiplied, it changes no value."""
+
+
 class Likelihood(Protocol):
-    """A kind of column. Its fields are what is given; its parameters are learned."""
+    """A kind of column. Its fields are what is given; its parameters are learned.
+
+    Packed parameters are (…, m) numbers without limits. Where arrays of parameters have leading
+    axes, these belong to chains or draws.
+    """
 
     def check(self, rows: Any) -> Array:
         """Values for the other methods, or a DataError that names the column."""
@@ -78,6 +131,11 @@ class Likelihood(Protocol):
     ) -> TiltedMoments:
         """The log of the expected density for f_ij ~ N(mean, variance), and its derivatives."""
 
+    def tilted_further(
+        self, values: Array, mean: Array, variance: Array, parameters: Parameters
+    ) -> tuple[Array, Array]:
+        """Third and fourth derivatives of the normalizer of `tilted` by the mean, (n, q) each."""
+
     def update(
         self, values: Array, mean: Array, variance: Array, parameters: Parameters
     ) -> Parameters:
@@ -88,6 +146,76 @@ class Likelihood(Protocol):
 
     def log_prior(self, parameters: Parameters) -> float:
         """E[log p] − E[log q] of the parameters; the log density where these are numbers."""
+
+    # --- scores integrated out ---
+
+    def start_values(self, values: Array) -> Array:
+        """Numbers (n, q) whose correlations give loadings to start from."""
+
+    def start(self, values: Array, shares: Array) -> tuple[Parameters, Array]:
+        """Parameters where factors have these shares (q,) of the variance of f or values.
+
+        And the standard deviations (q,) by which standardised loadings are multiplied.
+        """
+
+    @property
+    def n_packed(self) -> int:
+        """Number of packed parameters."""
+
+    @property
+    def packed_owner(self) -> Indices:
+        """(m,) the column that each packed parameter belongs to."""
+
+    def pack(self, parameters: Parameters) -> Array:
+        """Parameters as numbers without limits, (…, m)."""
+
+    def unpack(self, packed: Array) -> Parameters:
+        """The parameters of such numbers."""
+
+    def log_packed_prior(self, packed: Array) -> Array:
+        """The log density of packed parameters, (…,)."""
+
+    def packed_prior_derivatives(self, packed: Array) -> tuple[Array, Array]:
+        """Gradient (m,) and negative curvature (m, m), which has no negative eigenvalue."""
+
+    def intervals(self, values: Array, parameters: Parameters) -> Intervals | None:
+        """The cells for compiled code, or None where responses are not normal."""
+
+    def tilted_gradient(
+        self, values: Array, mean: Array, variance: Array, parameters: Parameters
+    ) -> Array:
+        """Derivatives of Σ_j of the normalizers of `tilted` by packed parameters, (n, m)."""
+
+    # --- exact draws ---
+
+    @property
+    def direct(self) -> BoolArray:
+        """(q,) columns without pseudo-data: draws use their tangents."""
+
+    def tangents(self, values: Array, linear: Array, parameters: Parameters) -> Tangents:
+        """Of the cells at f (B, n, q); zeros for columns that are not direct."""
+
+    def first_linear(self, values: Array, parameters: Parameters) -> Array:
+        """F (B, n, q) near to the maximum of the density of each cell; 0 where not direct."""
+
+    def draw(
+        self, values: Array, linear: Array, parameters: Parameters, rng: np.random.Generator
+    ) -> tuple[Parameters, PseudoData]:
+        """Parameters and pseudo-data given f (B, n, q), in this order.
+
+        Parameters are drawn with pseudo-data integrated out; values may be (B, n, q) too.
+        """
+
+    def response_prior(self, parameters: Parameters) -> ResponsePrior:
+        """For moves of pseudo-data, f and parameters together."""
+
+    def rescaled(self, parameters: Parameters, factor: Array) -> Parameters:
+        """Parameters times factor (B, q), which is 1 for columns whose z is not latent."""
+
+    # --- prediction ---
+
+    def response_variance(self, parameters: Parameters) -> Array:
+        """Variance of the response of each column given f, (…, q)."""
 
     def log_density(self, values: Array, linear: Array, parameters: Parameters) -> Array:
         """ℓ(x_ij | f_ij), (…, n, q) for f (…, n, q)."""
@@ -131,3 +259,17 @@ def tilted_by_quadrature(
         np.asarray(first / sd),
         np.asarray((second - first**2 - 1.0) / variance),
     )
+
+
+def further_by_quadrature(
+    log_density: Callable[[Array], Array], mean: Array, variance: Array
+) -> tuple[Array, Array]:
+    """`Likelihood.tilted_further` by quadrature: cumulants of f, divided by powers of v."""
+    nodes, weights = hermite_nodes(TILTED_NODES)
+    sd = np.sqrt(np.maximum(variance, LEAST_TILTED_VARIANCE))
+    logs = np.array([log_density(mean + sd * node) for node in nodes])
+    parts = np.exp(logs - logs.max(axis=0)) * weights.reshape(-1, *[1] * mean.ndim)
+    parts /= parts.sum(axis=0)
+    centred = nodes.reshape(-1, *[1] * mean.ndim) - np.tensordot(nodes, parts, 1)
+    second, third, fourth = (np.sum(parts * centred**power, axis=0) for power in (2, 3, 4))
+    return np.asarray(third / sd**3), np.asarray((fourth - 3.0 * second**2) / sd**4)

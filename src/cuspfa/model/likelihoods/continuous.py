@@ -13,12 +13,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cuspfa._typing import Array
+from cuspfa._typing import Array, BoolArray, Indices
 from cuspfa.errors import DataError
-from cuspfa.model.likelihoods.base import CellExpectations, TiltedMoments
+from cuspfa.model.likelihoods.base import (
+    CellExpectations,
+    Intervals,
+    PseudoData,
+    ResponsePrior,
+    Tangents,
+    TiltedMoments,
+)
 from cuspfa.model.likelihoods.gaussian import Noise, noise_bound, update_noise
 from cuspfa.model.prior import CuspPrior
 from cuspfa.model.slabs import LOG_2PI
+
+POINT_SHAPE = 1e12
+"""Shape of q(σ²) where σ² is a number, B/A: its distribution is as narrow as digits allow."""
 
 
 class ContinuousParameters(NamedTuple):
@@ -38,6 +48,23 @@ class ContinuousLikelihood:
     noise_rate: float = 0.003
     fixed_location: bool = False
     """Locations stay at zero: the columns are centred."""
+    center: tuple[float, ...] | None = None
+    scale: tuple[float, ...] | None = None
+    """Values are those of a user less `center`, divided by `scale`; without these as they are."""
+
+    @classmethod
+    def of(cls, rows: Any, names: tuple[str, ...] | None = None) -> ContinuousLikelihood:
+        """The likelihood of these rows, standardised."""
+        table = np.asarray(rows, dtype=float)
+        names = tuple(f"column {j}" for j in range(table.shape[1])) if names is None else names
+        table = cls(names).check(table)
+        for column, name in zip(table.T, names, strict=True):
+            if len(np.unique(column[~np.isnan(column)])) < 2:
+                raise DataError(
+                    f"Values of {name} must vary. Got a single value or none; drop the column."
+                )
+        center, scale = np.nanmean(table, axis=0), np.nanstd(table, axis=0)
+        return cls(names, center=tuple(center.tolist()), scale=tuple(scale.tolist()))
 
     @cached_property
     def _prior(self) -> CuspPrior:
@@ -50,7 +77,19 @@ class ContinuousLikelihood:
             observed = column[~np.isnan(column)]
             if np.any(np.isinf(observed)):
                 raise DataError(f"Values of {name} must be finite. Got {np.inf} instead.")
-        return table
+        return self._inside(table)
+
+    def _inside(self, table: Array) -> Array:
+        """The values that the model has, of values as a user has them."""
+        if self.center is None or self.scale is None:
+            return table
+        return np.asarray((table - np.array(self.center)) / np.array(self.scale))
+
+    def _outside(self, values: Array) -> Array:
+        """Values as a user has them."""
+        if self.center is None or self.scale is None:
+            return values
+        return np.asarray(np.array(self.center) + np.array(self.scale) * values)
 
     def initial(self, values: Array) -> ContinuousParameters:
         """Means and variances of the observed values."""
@@ -78,6 +117,12 @@ class ContinuousLikelihood:
         value = -0.5 * (LOG_2PI + np.log(total) + residual**2 / total) * observed
         return TiltedMoments(value, residual / total, -observed / total)
 
+    def tilted_further(
+        self, values: Array, mean: Array, variance: Array, parameters: ContinuousParameters
+    ) -> tuple[Array, Array]:
+        """Zero: the normalizer is quadratic."""
+        return np.zeros_like(mean), np.zeros_like(mean)
+
     def update(
         self, values: Array, mean: Array, variance: Array, parameters: ContinuousParameters
     ) -> ContinuousParameters:
@@ -97,14 +142,137 @@ class ContinuousLikelihood:
             return parameters
         return parameters._replace(location=parameters.location - amount)
 
+    def start(self, values: Array, shares: Array) -> tuple[ContinuousParameters, Array]:
+        """Means, and the variances that are left."""
+        location, noise = self.initial(values)
+        sd = np.sqrt(noise.rate / noise.shape)
+        left = noise._replace(rate=noise.rate * (1.0 - shares))
+        return ContinuousParameters(location, left), sd
+
+    @property
+    def n_packed(self) -> int:
+        """Locations and variances."""
+        return len(self.names) * (1 if self.fixed_location else 2)
+
+    def pack(self, parameters: ContinuousParameters) -> Array:
+        """Locations, unless these are fixed, and logarithms of σ²."""
+        logs = -np.log(parameters.noise.precision)
+        if self.fixed_location:
+            return logs
+        return np.concatenate([parameters.location, logs], axis=-1)
+
+    def unpack(self, packed: Array) -> ContinuousParameters:
+        """With σ² as a number."""
+        q = len(self.names)
+        variance = np.exp(packed[..., -q:])
+        location = np.zeros_like(variance) if self.fixed_location else packed[..., :q]
+        shape = np.full(variance.shape, POINT_SHAPE)
+        return ContinuousParameters(location, Noise(shape, POINT_SHAPE * variance))
+
+    def log_packed_prior(self, packed: Array) -> Array:
+        """Of the logarithms of σ²; that of the locations is flat."""
+        logs = packed[..., -len(self.names) :]
+        own = -self.noise_shape * logs - self.noise_rate * np.exp(-logs)
+        return np.asarray(np.sum(own + self._prior.log_noise_constant, axis=-1))
+
+    def packed_prior_derivatives(self, packed: Array) -> tuple[Array, Array]:
+        """In closed form."""
+        gradient, curvature = np.zeros((2, packed.shape[-1]))
+        own = slice(-len(self.names), None)
+        curvature[own] = self.noise_rate * np.exp(-packed[own])
+        gradient[own] = curvature[own] - self.noise_shape
+        return gradient, np.diag(curvature)
+
+    def intervals(self, values: Array, parameters: ContinuousParameters) -> Intervals | None:
+        """The values less their locations."""
+        z = np.asarray(values - parameters.location)
+        return Intervals(z, z, 1.0 / parameters.noise.precision)
+
+    def tilted_gradient(
+        self, values: Array, mean: Array, variance: Array, parameters: ContinuousParameters
+    ) -> Array:
+        """In closed form."""
+        observed, residual = _residuals(values, mean, parameters)
+        noise = 1.0 / parameters.noise.precision
+        total = variance + noise
+        logs = 0.5 * noise * ((residual / total) ** 2 - observed / total)
+        return logs if self.fixed_location else np.concatenate([residual / total, logs], axis=1)
+
+    @property
+    def direct(self) -> BoolArray:
+        """None."""
+        return np.zeros(len(self.names), dtype=np.bool_)
+
+    def tangents(self, values: Array, linear: Array, parameters: ContinuousParameters) -> Tangents:
+        """Zeros: there are pseudo-data."""
+        return Tangents(*np.zeros((3, *linear.shape)))
+
+    def first_linear(self, values: Array, parameters: ContinuousParameters) -> Array:
+        """Zeros: there are pseudo-data."""
+        return np.zeros((*parameters.location.shape[:-1], *values.shape[-2:]))
+
+    @property
+    def packed_owner(self) -> Indices:
+        """Locations, unless these are fixed, and variances."""
+        return np.tile(np.arange(len(self.names)), 1 if self.fixed_location else 2)
+
+    def start_values(self, values: Array) -> Array:
+        """The values."""
+        return values
+
+    def draw(
+        self,
+        values: Array,
+        linear: Array,
+        parameters: ContinuousParameters,
+        rng: np.random.Generator,
+    ) -> tuple[ContinuousParameters, PseudoData]:
+        """σ² with the locations integrated out, then these, then missing values."""
+        observed = ~np.isnan(values)
+        counts = np.broadcast_to(observed, linear.shape).sum(axis=1).astype(float)
+        residual = np.where(observed, values - linear, 0.0)
+        mean = residual.sum(axis=1) / np.maximum(counts, 1.0)
+        mean = np.zeros_like(mean) if self.fixed_location else mean
+        rss = np.sum((residual - mean[:, None, :] * observed) ** 2, axis=1)
+        freedom = counts if self.fixed_location else counts - 1.0
+        gamma = rng.standard_gamma(np.maximum(self.noise_shape + freedom / 2.0, 0.5))
+        variance = (self.noise_rate + rss / 2.0) / gamma
+        if not self.fixed_location:
+            mean = mean + np.sqrt(variance / np.maximum(counts, 1.0)) * rng.standard_normal(
+                mean.shape
+            )
+        known = ContinuousParameters(
+            mean, Noise(np.full(mean.shape, POINT_SHAPE), POINT_SHAPE * variance)
+        )
+        z = np.broadcast_to(values, linear.shape) - mean[:, None, :]
+        row = np.nonzero(np.isnan(z))
+        sd = np.sqrt(variance)[row[0], row[2]]
+        z[row] = linear[row] + sd * rng.standard_normal(len(sd))
+        return known, PseudoData(z, 1.0 / variance)
+
+    def response_prior(self, parameters: ContinuousParameters) -> ResponsePrior:
+        """Flat; where the location is fixed, z does not move."""
+        shape = parameters.location.shape
+        still = np.full(shape, np.inf if self.fixed_location else 0.0)
+        none = np.zeros(shape)
+        return ResponsePrior(still, none, none, none, np.zeros(shape[-1], dtype=bool))
+
+    def rescaled(self, parameters: ContinuousParameters, factor: Array) -> ContinuousParameters:
+        """The parameters as they are: z is known."""
+        return parameters
+
     def log_prior(self, parameters: ContinuousParameters) -> float:
         """Of the noise."""
         return noise_bound(parameters.noise, self._prior)
 
+    def response_variance(self, parameters: ContinuousParameters) -> Array:
+        """The noise variance of each column."""
+        return np.asarray(1.0 / parameters.noise.precision)
+
     def log_density(self, values: Array, linear: Array, parameters: ContinuousParameters) -> Array:
         """For σ²_j = 1/E[1/σ²_j]; 0 where missing."""
         observed, residual = _residuals(values, linear, parameters)
-        tau = parameters.noise.precision
+        tau = parameters.noise.precision[..., None, :]
         return np.asarray(0.5 * (np.log(tau) - LOG_2PI - tau * residual**2) * observed)
 
     def sample(
@@ -112,11 +280,11 @@ class ContinuousLikelihood:
     ) -> Array:
         """Values with their noise."""
         noise = rng.standard_normal(linear.shape) / np.sqrt(parameters.noise.precision)
-        return np.asarray(parameters.location + linear + noise)
+        return self._outside(parameters.location + linear + noise)
 
     def mean(self, mean: Array, variance: Array, parameters: ContinuousParameters) -> Array:
         """The location and the mean of f."""
-        return np.asarray(parameters.location + mean)
+        return self._outside(parameters.location + mean)
 
     def to_json(self, parameters: ContinuousParameters) -> dict[str, Any]:
         """Fields and parameters as lists."""
@@ -125,6 +293,8 @@ class ContinuousLikelihood:
             "names": list(self.names),
             "noise_prior": [self.noise_shape, self.noise_rate],
             "fixed_location": self.fixed_location,
+            "center": None if self.center is None else list(self.center),
+            "scale": None if self.scale is None else list(self.scale),
             "location": parameters.location.tolist(),
             "noise": [part.tolist() for part in parameters.noise],
         }
@@ -133,7 +303,12 @@ class ContinuousLikelihood:
     def from_json(cls, saved: dict[str, Any]) -> tuple[ContinuousLikelihood, ContinuousParameters]:
         """What `to_json` made."""
         noise_shape, noise_rate = saved["noise_prior"]
-        made = cls(tuple(saved["names"]), noise_shape, noise_rate, saved["fixed_location"])
+        center, scale = (
+            None if saved.get(name) is None else tuple(saved[name]) for name in ("center", "scale")
+        )
+        made = cls(
+            tuple(saved["names"]), noise_shape, noise_rate, saved["fixed_location"], center, scale
+        )
         shape, rate = (np.array(part) for part in saved["noise"])
         return made, ContinuousParameters(np.array(saved["location"]), Noise(shape, rate))
 
@@ -151,5 +326,5 @@ def _residuals(
 ) -> tuple[Array, Array]:
     """Where values are observed, as 0 or 1, and x_ij − μ_j − f_ij, 0 where missing."""
     observed = ~np.isnan(values)
-    residual = np.where(observed, values - parameters.location - linear, 0.0)
+    residual = np.where(observed, values - parameters.location[..., None, :] - linear, 0.0)
     return observed.astype(float), residual

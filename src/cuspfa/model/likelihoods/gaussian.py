@@ -19,6 +19,7 @@ from scipy.special import digamma, gammaln
 
 from cuspfa._typing import Array, Indices
 from cuspfa.model.prior import CuspPrior
+from cuspfa.model.row_tails import NORMAL_TAILS, RowTails
 from cuspfa.model.slabs import LOG_2PI
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def expected_rss(
 
     From Σ_i y_ij E[η_i] (p, K), Σ_i E[η_iη_iᵀ] (K, K) and Σ_i y_ij² (p,).
     """
-    fitted = np.sum(loadings.mean * (loadings.mean @ second - 2.0 * cross), axis=1)
+    fitted = (loadings.mean * (loadings.mean @ second - 2.0 * cross)).sum(axis=1)
     return np.asarray(squares + fitted + loadings.traces(second))
 
 
@@ -89,7 +90,7 @@ def expected_rss(
 
 def expected_log_likelihood(noise: Noise, counts: Array, rss: Array) -> float:
     """E[log p(y | λ, η, σ)]."""
-    return float(0.5 * np.sum(counts * (noise.log_precision - LOG_2PI) - noise.precision * rss))
+    return float(0.5 * (counts * (noise.log_precision - LOG_2PI) - noise.precision * rss).sum())
 
 
 def noise_bound(noise: Noise, prior: CuspPrior) -> float:
@@ -102,7 +103,7 @@ def noise_bound(noise: Noise, prior: CuspPrior) -> float:
         + (a - noise.shape) * noise.log_precision
         - (b - noise.rate) * noise.precision
     )
-    return float(np.sum(terms))
+    return float(terms.sum())
 
 
 def log_noise_prior(variance: Array, prior: CuspPrior) -> Array:
@@ -202,18 +203,24 @@ def spectral_loadings(eigenvalues: Array, vectors: Array, noise_variance: Array,
 class MarginalGaussian:
     """The distribution of a row with its scores integrated out, and of its scores given the row.
 
-    y ~ N(m, CᵀC + Ψ), with C the components (K, p) and Ψ = diag(noise variances). Correlated
-    factors Tᵀη go through the uncorrelated η: with the components TC the distribution of a row is
-    the same, and scores and their covariance are rotated by T at the end.
+    y ~ N(m, CᵀC + Ψ), with C the components (K, p) and Ψ = diag(noise variances), or a t
+    distribution with this scale matrix (`RowTails`). Correlated factors Tᵀη go through the
+    uncorrelated η: with the components TC the distribution of a row is the same, and scores and
+    their covariance are rotated by T at the end.
 
     Everything goes through the K×K matrix A = I + CΨ^{-1}Cᵀ (Woodbury); a p×p matrix is made only
     where one is asked for.
     """
 
     def __init__(
-        self, mean: Array, components: Array, noise_variance: Array, rotation: Array | None = None
+        self,
+        mean: Array,
+        components: Array,
+        noise_variance: Array,
+        rotation: Array | None = None,
+        tails: RowTails = NORMAL_TAILS,
     ) -> None:
-        self.mean, self.noise_variance = mean, noise_variance
+        self.mean, self.noise_variance, self.tails = mean, noise_variance, tails
         self.components = components if rotation is None else rotation @ components
         self.rotation = rotation
         self.score_offset: Array | float = 0.0
@@ -227,7 +234,7 @@ class MarginalGaussian:
 
     @cached_property
     def score_covariance(self) -> Array:
-        """TᵀA^{-1}T, the covariance of the factors given y, the same for all rows."""
+        """TᵀA^{-1}T, the covariance of the factors given y, the same for all rows of weight 1."""
         root = self._root if self.rotation is None else self._root @ self.rotation
         return np.asarray(root.T @ root + self.score_offset)
 
@@ -247,10 +254,15 @@ class MarginalGaussian:
         return np.asarray((rows - self.mean) @ self.score_weights)
 
     def log_density(self, rows: Array) -> Array:
-        """The log of N(y; m, CᵀC + Ψ) of each row, (n,)."""
-        log_det = float(np.sum(np.log(self.noise_variance)))
+        """The log density of each row, (n,)."""
+        p, log_det = len(self.mean), float(np.sum(np.log(self.noise_variance)))
         log_det -= 2.0 * float(np.sum(np.log(np.diag(self._root))))
-        return np.asarray(-0.5 * (len(self.mean) * LOG_2PI + log_det + self._squares(rows)))
+        return self.tails.log_density(p * LOG_2PI + log_det, self._squares(rows), p)
+
+    def score_covariances(self, rows: Array) -> Array:
+        """The covariance of the factors given y and the weight of y, (n, K, K)."""
+        weights = self.tails.weights(self._squares(rows), len(self.mean))
+        return np.asarray(self.score_covariance / weights[:, None, None])
 
     def _squares(self, rows: Array) -> Array:
         """(y − m)ᵀΩ^{-1}(y − m) = ‖Ψ^{-1/2}(y − m − Cᵀη)‖² + ‖η‖²: no large terms subtracted.
@@ -282,4 +294,7 @@ class MarginalGaussian:
         """New rows, (size, p)."""
         scores = rng.standard_normal((size, len(self.components)))
         noise = rng.standard_normal((size, len(self.mean))) * np.sqrt(self.noise_variance)
-        return np.asarray(self.mean + scores @ self.components + noise)
+        weights = self.tails.draw_weights(np.zeros(size), 0.0, rng)
+        return np.asarray(
+            self.mean + (scores @ self.components + noise) / np.sqrt(weights)[:, None]
+        )

@@ -76,6 +76,20 @@ def _probit_curvature(lower: Array, upper: Array, at: IntervalTerms) -> Array:
     return np.clip(lower * at.b - upper * at.a - at.slope**2, -1.0, 0.0)
 
 
+def probit_further(lower: Array, upper: Array) -> tuple[Array, Array]:
+    """∂³ℓ/∂f³ and ∂⁴ℓ/∂f⁴."""
+    at = _probit_terms(lower, upper)
+    first = at.slope
+    a1, b1 = at.a * (upper - first), at.b * (lower - first)
+    second = b1 - a1
+    a2 = a1 * (upper - first) - at.a * (1.0 + second)
+    b2 = b1 * (lower - first) - at.b * (1.0 + second)
+    third = b2 - a2
+    a3 = a2 * (upper - first) - 2.0 * a1 * (1.0 + second) - at.a * third
+    b3 = b2 * (lower - first) - 2.0 * b1 * (1.0 + second) - at.b * third
+    return third, b3 - a3
+
+
 def _probit_second(lower: Array, upper: Array, at: IntervalTerms) -> tuple[Array, Array, Array]:
     """∂²ℓ by uu, ll and ul."""
     return -at.a * (upper + at.a), at.b * (lower - at.b), at.a * at.b

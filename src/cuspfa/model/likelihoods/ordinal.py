@@ -17,18 +17,37 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logit, ndtr, ndtri
 
-from cuspfa._typing import Array, Indices
+from cuspfa._typing import Array, BoolArray, Indices
 from cuspfa._utils.arguments import one_of, positive
 from cuspfa.errors import DataError
+from cuspfa.inference._kernels import kernel
 from cuspfa.model.likelihoods.base import (
     QUADRATURE_NODES,
     TILTED_NODES,
     CellExpectations,
+    Intervals,
+    PseudoData,
+    ResponsePrior,
+    Tangents,
     TiltedMoments,
+    further_by_quadrature,
     hermite_nodes,
     tilted_by_quadrature,
 )
-from cuspfa.model.likelihoods.links import LINKS, LOG_ROOT_2PI, LOGIT, OUTERMOST, PROBIT, Link
+from cuspfa.model.likelihoods.links import (
+    LINKS,
+    LOG_ROOT_2PI,
+    LOGIT,
+    OUTERMOST,
+    PROBIT,
+    Link,
+    probit_further,
+)
+from cuspfa.model.likelihoods.responses import (
+    draw_logistic_precision,
+    truncated_logistic,
+    truncated_normal,
+)
 
 MOST_LEVELS = 20
 """More distinct values are not taken for ordered categories."""
@@ -42,6 +61,12 @@ LONGEST_CUT_STEP = 2.0
 """In a cut-point or in the logarithm of a difference."""
 SMALLEST_GAP = 1e-6
 """Cut-points of an empty category are no closer than this."""
+LOGISTIC_SD = math.pi / math.sqrt(3.0)
+"""Standard deviation of the logistic distribution."""
+CUT_MOVES = 2
+"""Metropolis steps for the cut-points in each sweep."""
+CUT_STEP = 1.5
+"""Length of their proposals, in standard deviations of a cut-point given all else."""
 
 
 @dataclass(frozen=True)
@@ -156,6 +181,21 @@ class OrdinalLikelihood:
         curvature = PROBIT.curvature(lower, upper, terms) / (1.0 + variance)
         return TiltedMoments(terms.log_probability, terms.slope / sd, curvature)
 
+    def tilted_further(
+        self, values: Array, mean: Array, variance: Array, parameters: Array
+    ) -> tuple[Array, Array]:
+        """In closed form with the probit link, else by quadrature."""
+        lower, upper = self.limits(values, parameters)
+        if self.link == "logit":
+
+            def log_density(linear: Array) -> Array:
+                return LOGIT.terms(lower - linear, upper - linear).log_probability
+
+            return further_by_quadrature(log_density, mean, variance)
+        sd = np.sqrt(1.0 + variance)
+        third, fourth = probit_further((lower - mean) / sd, (upper - mean) / sd)
+        return third / sd**3, fourth / sd**4
+
     def tilted_cut_slopes(
         self, values: Array, mean: Array, variance: Array, cuts: Array
     ) -> tuple[Array, Array]:
@@ -201,20 +241,211 @@ class OrdinalLikelihood:
         """Cut-points κ_j + amount_j."""
         return np.asarray(parameters + amount[..., None])
 
+    def start(self, values: Array, shares: Array) -> tuple[Array, Array]:
+        """Cut-points of the observed shares of categories, on the scale of the noise."""
+        sd = 1.0 / np.sqrt(1.0 - shares)
+        if self.link == "logit":
+            # `initial` has the quantiles of the logistic distribution already.
+            return self.initial(values) * sd[:, None], LOGISTIC_SD * sd
+        return self.initial(values) * sd[:, None], sd
+
+    @property
+    def n_packed(self) -> int:
+        """All cut-points."""
+        return int(np.sum(self.n_levels - 1))
+
+    def pack(self, parameters: Array) -> Array:
+        """The first cut-point of each column and the logarithms of the differences, (…, m)."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            gaps = np.log(np.diff(parameters, axis=-1))
+        numbers = np.concatenate([parameters[..., :1], gaps], axis=-1)
+        return np.asarray(numbers[..., self._finite])
+
+    def unpack(self, packed: Array) -> Array:
+        """Cut-points (…, q, C − 1)."""
+        finite = self._finite
+        numbers = np.zeros((*packed.shape[:-1], *finite.shape))
+        numbers[..., finite] = packed
+        numbers[..., 1:] = np.exp(numbers[..., 1:])
+        return np.where(finite, np.cumsum(numbers, axis=-1), np.inf)
+
+    def log_packed_prior(self, packed: Array) -> Array:
+        """With the Jacobian of the logarithms."""
+        own = self.log_cut_density(self.unpack(packed)).sum(axis=-1)
+        return np.asarray(own + packed[..., self._is_gap].sum(axis=-1))
+
+    def packed_prior_derivatives(self, packed: Array) -> tuple[Array, Array]:
+        """The curvature is that of the cut-points, without the part of the gradient."""
+        cuts, finite, shrink = self.unpack(packed), self._finite, self.cut_sd**-2
+        jacobian = _jacobian(cuts) * finite[:, :, None]
+        towards = np.einsum("jck,jc->jk", jacobian, np.where(finite, cuts, 0.0))
+        gradient = self._is_gap - shrink * towards[finite]
+        curvature = np.zeros((len(gradient), len(gradient)))
+        own = shrink * np.einsum("jck,jcl->jkl", jacobian, jacobian)
+        first = 0
+        for block, count in zip(own, finite.sum(axis=1), strict=True):
+            at = slice(first, first + count)
+            curvature[at, at] = block[:count, :count]
+            first += count
+        return gradient, curvature
+
+    def intervals(self, values: Array, parameters: Array) -> Intervals | None:
+        """Between cut-points, with a noise of one; None with the logit link."""
+        if self.link == "logit":
+            return None
+        lower, upper = self.limits(values, parameters)
+        lower[np.isnan(values)] = np.nan
+        return Intervals(lower, upper, np.ones(len(parameters)))
+
+    def tilted_gradient(
+        self, values: Array, mean: Array, variance: Array, parameters: Array
+    ) -> Array:
+        """By the slopes of the cut-points above and below each cell."""
+        above, below = self.tilted_cut_slopes(values, mean, variance, parameters)
+        codes = np.where(np.isnan(values), -1.0, values)
+        found = np.empty((*values.shape, parameters.shape[1]))
+        found[:, :, 0] = above + below
+        for c in range(1, parameters.shape[1]):
+            with np.errstate(invalid="ignore"):
+                gap = parameters[:, c] - parameters[:, c - 1]
+            own = np.where(codes >= c, above, 0.0) + np.where(codes > c, below, 0.0)
+            found[:, :, c] = np.where(self._finite[:, c], gap, 0.0) * own
+        return np.asarray(found[:, self._finite])
+
+    @property
+    def _finite(self) -> BoolArray:
+        """(q, C − 1) which places of the array of cut-points a column uses."""
+        counts = self.n_levels - 1
+        return np.asarray(np.arange(counts.max()) < counts[:, None], dtype=np.bool_)
+
+    @property
+    def _is_gap(self) -> BoolArray:
+        """(m,) which packed parameters are logarithms of differences."""
+        finite = self._finite
+        places = np.broadcast_to(np.arange(finite.shape[1]), finite.shape)
+        return np.asarray(places[finite] > 0, dtype=np.bool_)
+
+    @property
+    def direct(self) -> BoolArray:
+        """None."""
+        return np.zeros(len(self.names), dtype=np.bool_)
+
+    def tangents(self, values: Array, linear: Array, parameters: Array) -> Tangents:
+        """Zeros: there are pseudo-data."""
+        return Tangents(*np.zeros((3, *linear.shape)))
+
+    def first_linear(self, values: Array, parameters: Array) -> Array:
+        """Zeros: there are pseudo-data."""
+        return np.zeros((*parameters.shape[:-2], *values.shape[-2:]))
+
+    @property
+    def packed_owner(self) -> Indices:
+        """All cut-points of a column, after those of the one before."""
+        return np.repeat(np.arange(len(self.names)), self.n_levels - 1)
+
+    def start_values(self, values: Array) -> Array:
+        """The values."""
+        return values
+
+    def draw(
+        self, values: Array, linear: Array, parameters: Array, rng: np.random.Generator
+    ) -> tuple[Array, PseudoData]:
+        """Metropolis steps for the cut-points, then the responses between them.
+
+        Responses with the logit link are normal given precisions, which have Pólya–gamma
+        distributions: the logistic density is their mixture.
+        """
+        cuts = self._draw_cuts(values, linear, parameters, rng)
+        if self.link == "probit":
+            z = self._draw_normal_responses(values, linear, cuts, rng)
+            return cuts, PseudoData(z, np.ones(linear[:, 0].shape))
+        lower, upper = self.limits(np.broadcast_to(values, linear.shape), cuts)
+        residual = truncated_logistic(lower - linear, upper - linear, rng)
+        return cuts, PseudoData(linear + residual, draw_logistic_precision(residual, rng))
+
+    def _draw_normal_responses(
+        self, values: Array, linear: Array, cuts: Array, rng: np.random.Generator
+    ) -> Array:
+        core = kernel("cells")
+        if core is not None and values.ndim == 2:
+            drawn = rng.random(linear.shape)
+            core.responses_between(*_for_core(values, linear, cuts), drawn)
+            return drawn
+        lower, upper = self.limits(np.broadcast_to(values, linear.shape), cuts)
+        return np.asarray(linear + truncated_normal(lower - linear, upper - linear, rng))
+
+    def _log_probabilities(self, values: Array, linear: Array, cuts: Array) -> Array:
+        """Σ_i ℓ_ij, (B, q), of chains."""
+        core = kernel("cells")
+        if core is not None and values.ndim == 2 and self.link == "probit":
+            found = np.empty(cuts.shape[:2])
+            core.log_probabilities(*_for_core(values, linear, cuts), found)
+            return found
+        return np.asarray(self.log_density(values, linear, cuts).sum(axis=1))
+
+    def _draw_cuts(
+        self, values: Array, linear: Array, cuts: Array, rng: np.random.Generator
+    ) -> Array:
+        """Metropolis steps for the cut-points of each column given f, without responses."""
+        counts = np.maximum(np.sum(~np.isnan(values), axis=-2), 1)
+        sizes = self.n_levels - 1
+        lengths = CUT_STEP / np.sqrt(counts * sizes / 2.0)
+        lengths = lengths * (LOGISTIC_SD if self.link == "logit" else 1.0)
+
+        def log_target(at: Array) -> Array:
+            own = self._log_probabilities(values, linear, at)
+            return np.asarray(own + self.log_cut_density(at))
+
+        here = log_target(cuts)
+        for _ in range(CUT_MOVES):
+            length = (lengths * np.exp(rng.uniform(-1.5, 0.5, size=cuts.shape[:2])))[..., None]
+            proposal = cuts + length * rng.standard_normal(cuts.shape)
+            with np.errstate(invalid="ignore"):
+                ordered = np.all(~(np.diff(proposal, axis=-1) <= 0.0), axis=-1)
+            safe = np.where(ordered[..., None], proposal, cuts)
+            there = log_target(safe)
+            moved = ordered & (-rng.standard_exponential(here.shape) < there - here)
+            cuts = np.where(moved[..., None], safe, cuts)
+            here = np.where(moved, there, here)
+        return cuts
+
+    def response_prior(self, parameters: Array) -> ResponsePrior:
+        """Of cut-points, normal and in order."""
+        finite, shrink = np.isfinite(parameters), self.cut_sd**-2
+        cuts, counts = np.where(finite, parameters, 0.0), finite.sum(axis=-1).astype(float)
+        return ResponsePrior(
+            shrink * counts,
+            shrink * cuts.sum(axis=-1),
+            counts,
+            shrink * np.sum(cuts**2, axis=-1),
+            np.ones(parameters.shape[-2], dtype=bool),
+        )
+
+    def rescaled(self, parameters: Array, factor: Array) -> Array:
+        """Cut-points times factor."""
+        return np.asarray(parameters * factor[..., None])
+
     def log_prior(self, parameters: Array) -> float:
         """Log density of the order statistics of C − 1 normal numbers, summed over columns."""
         return float(self.log_cut_density(parameters).sum())
 
     def log_cut_density(self, cuts: Array) -> Array:
-        """The same for each column, (…, q)."""
+        """Log density of the order statistics of C − 1 normal numbers, by column (…, q)."""
         finite = np.isfinite(cuts)
         scaled = np.where(finite, cuts, 0.0) / self.cut_sd
         constant = math.log(self.cut_sd) + LOG_ROOT_2PI
         orders = np.array([math.lgamma(count) for count in self.n_levels])
         return np.asarray(orders - np.sum(0.5 * scaled**2 + constant * finite, axis=-1))
 
+    def response_variance(self, parameters: Array) -> Array:
+        """The variance of F for each column."""
+        variance = LOGISTIC_SD**2 if self.link == "logit" else 1.0
+        return np.full(parameters.shape[:-1], variance)
+
     def log_density(self, values: Array, linear: Array, parameters: Array) -> Array:
         """The log of P(x_ij | f_ij); 0 where missing."""
+        if parameters.ndim > 2:
+            values = np.broadcast_to(values, linear.shape)
         lower, upper = self.limits(values, parameters)
         return LINKS[self.link].terms(lower - linear, upper - linear).log_probability
 
@@ -331,6 +562,13 @@ class OrdinalLikelihood:
         hessian[:, at[:-1], at[1:]] = hessian[:, at[1:], at[:-1]] = beside
         value = by_level[0].sum(axis=1) + self.log_cut_density(cuts)
         return value, gradient, hessian
+
+
+def _for_core(values: Array, linear: Array, cuts: Array) -> tuple[Indices, Array, Array]:
+    """Codes, −1 where missing, f and the ends of categories, as compiled code has them."""
+    codes = np.where(np.isnan(values), -1.0, values).astype(np.intp)
+    ends = np.ascontiguousarray(_padded(cuts))
+    return np.ascontiguousarray(codes), np.ascontiguousarray(linear), ends
 
 
 def _padded(cuts: Array) -> Array:

@@ -21,7 +21,7 @@ from cuspfa._utils.arguments import must_be
 
 LOG_2PI = float(np.log(2 * np.pi))
 
-Hyperparameters = tuple[Array, ...]
+SlabHyperparameters = tuple[Array, ...]
 """One array (B,) for each hyperparameter that B chains hold; empty where all are given."""
 
 PX_STEPS, PX_TOLERANCE = 200, 1e-10
@@ -73,6 +73,8 @@ class Slab(ABC):
         super().__init_subclass__(**options)
         if "kernel_form" not in vars(cls):  # a subclass may have formulas of its own
             setattr(cls, "kernel_form", Slab.kernel_form)  # noqa: B010, a method for mypy
+        if "in_words" not in vars(cls):
+            setattr(cls, "in_words", Slab.in_words)  # noqa: B010
         if "<locals>" not in cls.__qualname__:  # another process could not import it
             SLABS[cls.__name__] = cls
 
@@ -84,6 +86,11 @@ class Slab(ABC):
         if not {float, bool} >= set(types.values()):
             raise TypeError(f"Fields of {cls.__name__} must be float or bool. Got {types} instead.")
         return types
+
+    @property
+    def in_words(self) -> str:
+        """The distribution of the loadings of an active factor, in a sentence: they are …"""
+        return f"distributed as {self!r}"
 
     # --- the bound; these two are required ---
 
@@ -177,7 +184,7 @@ class Slab(ABC):
 
     # --- Gibbs and bridge sampling ---
 
-    def start_hyperparameters(self, size: int) -> Hyperparameters | None:
+    def start_hyperparameters(self, size: int) -> SlabHyperparameters | None:
         """Hyperparameters of `size` chains; None where the variances are given, not drawn."""
         return () if self.capabilities.sampled else None
 
@@ -188,27 +195,29 @@ class Slab(ABC):
     def draw_variances(
         self,
         squared_norm: Array,
-        hyperparameters: Hyperparameters,
+        hyperparameters: SlabHyperparameters,
         p: int,
         rng: np.random.Generator,
         *,
         active: BoolArray | None,
         steps: int,
-    ) -> tuple[Array, Hyperparameters]:
+    ) -> tuple[Array, SlabHyperparameters]:
         """Draw θ | Λ, (B, K), after `steps` steps for the hyperparameters.
 
         `squared_norm` (B, K) is ‖λ_·h‖²; `active` (B, K) are the columns of the slab, None for all.
         """
         raise NotImplementedError(f"{type(self).__name__} has no draws of its variances.")
 
-    def log_kernel(self, squared_norm: Array, hyperparameters: Hyperparameters, p: int) -> Array:
+    def log_kernel(
+        self, squared_norm: Array, hyperparameters: SlabHyperparameters, p: int
+    ) -> Array:
         """Log density of columns with θ integrated out, without (2π)^{−p/2} and `log_normalizer`.
 
         The hyperparameters broadcast against `squared_norm`.
         """
         return np.asarray(self.log_density(squared_norm, p) + 0.5 * p * LOG_2PI)
 
-    def log_normalizer(self, hyperparameters: Hyperparameters, p: int) -> Array | float:
+    def log_normalizer(self, hyperparameters: SlabHyperparameters, p: int) -> Array | float:
         """What `log_kernel` leaves out, where it depends on the hyperparameters alone."""
         return 0.0
 
@@ -216,7 +225,7 @@ class Slab(ABC):
         self,
         scores: Array,
         variances: Array,
-        hyperparameters: Hyperparameters,
+        hyperparameters: SlabHyperparameters,
         n: float,
         rng: np.random.Generator,
     ) -> Array:

@@ -41,8 +41,14 @@ class EmpiricalBayesSlab(Slab):
         true_or_false("slab shared", self.shared)
 
     @property
+    def in_words(self) -> str:
+        """Normal, with a variance that is estimated."""
+        whose = "that all factors share" if self.shared else "of the factor's own"
+        return f"normal with a variance {whose}, which is estimated"
+
+    @property
     def capabilities(self) -> SlabCapabilities:  # type: ignore[override]
-        """With one variance for all factors the density depends on tr ΛΛᵀ alone."""
+        """Rotations change nothing where all factors have one variance: only tr ΛΛᵀ counts."""
         return SlabCapabilities(rotation_invariant=self.shared)
 
     def variance(self, squared_norm: Array, p: int) -> Array:

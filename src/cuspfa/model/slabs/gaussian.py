@@ -36,6 +36,11 @@ class GaussianSlab(Slab):
     def __post_init__(self) -> None:
         store_positive(self, "variance", label="slab ")
 
+    @property
+    def in_words(self) -> str:
+        """Normal, with a variance that is given."""
+        return f"normal with variance {self.variance:g}"
+
     def log_density(self, squared_norm: Array, p: int) -> Array:
         """E log N(λ_·h; 0, θ_0 I)."""
         constant = -0.5 * p * (LOG_2PI + np.log(self.variance))
@@ -67,7 +72,7 @@ class GaussianSlab(Slab):
             raise must_be("spike", f"smaller than the slab's variance {self.variance}", spike)
 
     def start_hyperparameters(self, size: int) -> None:
-        """None: the variances are given."""
+        """None: a slab with a given variance has no hyperparameters to draw."""
 
     def active_variances(self, variances: Array) -> Array:
         """The given variance θ_0 for each column."""

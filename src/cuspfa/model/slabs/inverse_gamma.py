@@ -11,10 +11,12 @@ from scipy.special import digamma, gammaln, hyp2f1, polygamma
 
 from cuspfa._typing import Array, BoolArray
 from cuspfa._utils.arguments import must_be, store_positive, true_or_false
-from cuspfa.model.slabs.base import LOG_2PI, Hyperparameters, Slab, SlabCapabilities, SlabKernel
+from cuspfa.model.slabs.base import LOG_2PI, Slab, SlabCapabilities, SlabHyperparameters, SlabKernel
 
 # The weak hyper-prior of a pooled slab, chosen by the table of errors in docs/defaults.md.
 HYPER_RATE, HYPER_SCALE, HYPER_SPREAD = 0.02, 0.2, 1.5
+SURE_STEP = 1e-4
+"""Newton steps for log a and log b that are shorter are made without a comparison."""
 PAIR_NODES = 400
 """Where the mean density of two rotated columns is computed; it is interpolated between them."""
 
@@ -50,6 +52,14 @@ class InverseGammaSlab(Slab):
     def __post_init__(self) -> None:
         store_positive(self, "shape", "rate", label="slab ")
         true_or_false("slab pooled", self.pooled)
+
+    @property
+    def in_words(self) -> str:
+        """Normal, with a variance for each factor."""
+        own = "normal with a variance of the factor's own, which is inverse gamma"
+        if self.pooled:
+            return f"{own} with parameters estimated from all factors"
+        return f"{own} ({self.shape:g}, {self.rate:g})"
 
     @property
     def mode(self) -> float:
@@ -124,13 +134,13 @@ class InverseGammaSlab(Slab):
         # Uphill along every axis, whatever the sign of its curvature, and not too far.
         step = vectors @ ((vectors.T @ gradient) / np.maximum(np.abs(values), 1e-8))
         step *= min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-300))
-        if np.abs(step).max() < 1e-7:
-            return self  # at the optimum, where rounding would decide
-        here = self._profile(squared_norm, p)
+        # Near the optimum rounding would decide whether the profile grows.
+        sure = np.abs(step).max() < SURE_STEP
+        here = -np.inf if sure else self._profile(squared_norm, p)
         for _ in range(10):
             shape, rate = np.clip([a * np.exp(step[0]), b * np.exp(step[1])], 1e-6, 1e6)
             there = replace(self, shape=float(shape), rate=float(rate))
-            if there._profile(squared_norm, p) >= here:
+            if sure or there._profile(squared_norm, p) >= here:
                 return there
             step /= 2
         return self
@@ -171,7 +181,7 @@ class InverseGammaSlab(Slab):
         return SlabKernel(1, self.shape, self.rate, bool(self.pooled))
 
     def with_kernel_values(self, a: float, b: float) -> Self:
-        """With this shape and rate where they are pooled."""
+        """The slab with this shape and rate where they are pooled."""
         if not self.pooled or (a, b) == (self.shape, self.rate):
             return self
         return replace(self, shape=a, rate=b)
@@ -221,20 +231,20 @@ class InverseGammaSlab(Slab):
         if self.pooled:
             raise must_be("spike", "None with a slab whose scale depends on all factors", spike)
 
-    def start_hyperparameters(self, size: int) -> Hyperparameters:
+    def start_hyperparameters(self, size: int) -> SlabHyperparameters:
         """The a and b of each chain, (size,) each."""
         return np.full(size, self.shape), np.full(size, self.rate)
 
     def draw_variances(
         self,
         squared_norm: Array,
-        hyperparameters: Hyperparameters,
+        hyperparameters: SlabHyperparameters,
         p: int,
         rng: np.random.Generator,
         *,
         active: BoolArray | None,
         steps: int,
-    ) -> tuple[Array, Hyperparameters]:
+    ) -> tuple[Array, SlabHyperparameters]:
         """θ_h | Λ ~ InvGa(a + p/2, b + ‖λ_·h‖²/2), after (a, b) where these are pooled."""
         a, b = hyperparameters
         if self.pooled:
@@ -265,13 +275,15 @@ class InverseGammaSlab(Slab):
             here = np.where(moved, there, here)
         return np.exp(u), np.exp(w)
 
-    def log_kernel(self, squared_norm: Array, hyperparameters: Hyperparameters, p: int) -> Array:
+    def log_kernel(
+        self, squared_norm: Array, hyperparameters: SlabHyperparameters, p: int
+    ) -> Array:
         """−(a + p/2) log(b + ‖λ_·h‖²/2)."""
         a, b = hyperparameters
         return np.asarray(-(a + p / 2) * np.log(b + squared_norm / 2))
 
-    def log_normalizer(self, hyperparameters: Hyperparameters, p: int) -> Array:
-        """That is a log b − log Γ(a) + log Γ(a + p/2)."""
+    def log_normalizer(self, hyperparameters: SlabHyperparameters, p: int) -> Array:
+        """The normalizer a log b − log Γ(a) + log Γ(a + p/2)."""
         a, b = hyperparameters
         return np.asarray(a * np.log(b) - gammaln(a) + gammaln(a + p / 2))
 
@@ -279,7 +291,7 @@ class InverseGammaSlab(Slab):
         self,
         scores: Array,
         variances: Array,
-        hyperparameters: Hyperparameters,
+        hyperparameters: SlabHyperparameters,
         n: float,
         rng: np.random.Generator,
     ) -> Array:

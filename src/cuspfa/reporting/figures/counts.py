@@ -17,12 +17,12 @@ from cuspfa.reporting.figures.canvas import (
     label_rows,
     set_tooltips,
 )
-from cuspfa.reporting.labels import short_names, shortened
+from cuspfa.reporting.labels import shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-NAME_BESIDE, NAME_BELOW = 16, 12
+NAME_BESIDE, NAME_BELOW = 22, 12
 """Characters of names that are not shortened, beside and below a figure of a report."""
 CELL_POINTS, LEAST_COLUMNS = 20.0, 16
 """Largest width in points of a cell, and columns that a figure has room for at least."""
@@ -50,7 +50,7 @@ def draw_missing(ax: Axes, counts: Sequence[tuple[str, int]], n_rows: int, n_mor
         ax.bar_label(bars, [str(number)], padding=3)
     ax.set_ylim(len(counts) - 0.4, -0.6)
     ax.margins(x=0.08)
-    label_rows(ax, short_names(names, NAME_BESIDE))
+    label_rows(ax, names)
     ax.set_xlabel("missing values (%)" + (f"; {n_more} more columns have some" if n_more else ""))
 
 

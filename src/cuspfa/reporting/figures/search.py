@@ -92,11 +92,13 @@ def _probabilities(ax: Axes, entries: list[SearchEntry], chosen: int) -> None:
     ax.set_ylabel("posterior probability (%)")
 
 
-def draw_shares(ax: Axes, middle: Array, ends: Interval, large: LargeShare) -> None:
-    """Shares of the variance by factor, with intervals; grey where a factor is not large."""
+def draw_shares(
+    ax: Axes, middle: Array, ends: Interval, large: LargeShare | None, of: str = "variance"
+) -> None:
+    """Shares by factor, with intervals; grey where a factor is not large."""
     grid(ax, "y")
     at = np.arange(1, len(middle) + 1)
-    colour = list(np.where(middle > large.value, BLUE, GREY))
+    colour = list(np.where(middle > (large.value if large else 0.0), BLUE, GREY))
     ax.vlines(at, 100 * ends.lower, 100 * ends.upper, colors=colour, lw=1.6)
     points = ax.scatter(at, 100 * middle, s=28, c=colour, zorder=3)
     rows = zip(at, middle, ends.lower, ends.upper, strict=True)
@@ -104,20 +106,21 @@ def draw_shares(ax: Axes, middle: Array, ends: Interval, large: LargeShare) -> N
         points,
         [f"Factor {h}: {100 * m:.1f} % ({100 * a:.1f} – {100 * b:.1f} %)" for h, m, a, b in rows],
     )
-    ax.axhline(100 * large.value, color=DARK, lw=0.9, ls=":")
-    ax.annotate(
-        large.short,
-        (1, 100 * large.value),
-        xycoords=("axes fraction", "data"),
-        xytext=(-3, 2),
-        textcoords="offset points",
-        ha="right",
-        fontsize="small",
-    )
+    if large is not None:
+        ax.axhline(100 * large.value, color=DARK, lw=0.9, ls=":")
+        ax.annotate(
+            large.short,
+            (1, 100 * large.value),
+            xycoords=("axes fraction", "data"),
+            xytext=(-3, 2),
+            textcoords="offset points",
+            ha="right",
+            fontsize="small",
+        )
     ax.set_ylim(bottom=0)
     ax.set_xlim(0.4, len(middle) + 0.6)
     count_ticks(ax.xaxis, len(middle))
-    ax.set(xlabel="factor", ylabel="share of the variance (%),\nmedian and 95 % interval")
+    ax.set(xlabel="factor", ylabel=f"share of the {of} (%),\nmedian and 95 % interval")
 
 
 def draw_chains(ax: Axes, chains: Array) -> None:

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from cuspfa._typing import Array, Indices
+from cuspfa.data.tables.labels import common_scale, scale_words
 from cuspfa.errors import InputError
+from cuspfa.posterior.category_tables import CategoryTable, ThresholdTable
 from cuspfa.posterior.draws import Draws, Interval, check_draws
 from cuspfa.posterior.error_curve import MORE_TOLERABLE, TOLERABLE
 from cuspfa.posterior.fit_info import FitInfo
 from cuspfa.posterior.provenance import Provenance
 from cuspfa.reporting.figures.values import fitted_correlation, grouped_order
-from cuspfa.reporting.labels import axes_name
+from cuspfa.reporting.labels import axes_name, described_names
 from cuspfa.reporting.summary import FactorLine, Summary, summarise, summary_draws
 from cuspfa.rotation.aligned import AlignedDraws, Item, LoadingTable
 from cuspfa.rotation.gpa import Rotation, as_rotation
@@ -95,7 +97,10 @@ class ReportContent:
     summary: Summary
     names: list[str]
     labels: list[str]
-    """The wording of the variables that are shown, with labels of their values; empty if none."""
+    """The wording of the variables that are shown, with labels of their values unless all share
+    them; empty if none."""
+    scale: str
+    """Labels of values that all variables share, in words; empty if none."""
     shown: Indices
     axes: list[LoadingsOnAxes]
     factors: list[tuple[FactorLine, list[Item]]]
@@ -111,11 +116,20 @@ class ReportContent:
     n_draws: int
     missing: MissingValues | None
     scores: Array | None
+    thresholds: ThresholdTable
+    """Of ordinal columns."""
+    categories: CategoryTable
 
     @property
     def n_factors(self) -> int:
         """K."""
         return self.posterior.n_active
+
+    @property
+    def described(self) -> dict[str, str]:
+        """Names of all columns with their wording, by name."""
+        names = self.posterior.column_names
+        return dict(zip(names, described_names(names, self.posterior.column_labels), strict=True))
 
     @property
     def fit_info(self) -> FitInfo | None:
@@ -139,10 +153,12 @@ def gather(
     scores: Any = None,
     *,
     aligned: AlignedDraws | None = None,
+    other_axes: bool = True,
 ) -> ReportContent:
     """The content of a report. Without `draws` it makes them, the same every time.
 
-    `aligned` are draws on the axes of the posterior, where they are known.
+    `aligned` are draws on the axes of the posterior, where they are known. `other_axes` asks for
+    axes that are not the posterior's own too.
     """
     if aligned is None:
         draws = summary_draws(posterior) if draws is None else draws
@@ -150,12 +166,14 @@ def gather(
         aligned = posterior.align(draws=draws)
     draws = aligned.draws
     summary = summarise(posterior, draws, aligned)
-    names, labels = posterior.column_names, _labels(posterior)
+    names = posterior.column_names
+    scale = ", ".join(scale_words(common_scale(names, posterior.value_labels)))
+    labels = posterior.column_labels if scale else _labels(posterior)
     shown = _shown_variables(posterior.rotated_solution.loadings)
     flat = posterior.standardized_loadings[shown]
     sample = posterior.sample_correlation
     common = draws.communality
-    choices = _choices(posterior)
+    choices = _choices(posterior) if other_axes else [posterior.rotation]
     axes = [_axes(posterior, aligned, posterior.rotation, shown, own=True)]
     axes += [_axes(posterior, _few(posterior, draws, one), one, shown) for one in choices[1:]]
     total = np.quantile(common.mean(axis=1), [0.5, 0.025, 0.975])
@@ -164,6 +182,7 @@ def gather(
         summary=summary,
         names=[names[j] for j in shown],
         labels=[labels[j] for j in shown],
+        scale=scale,
         shown=shown,
         axes=axes,
         factors=[(line, _items(axes[0].table, h)) for h, line in enumerate(summary.factors)],
@@ -178,6 +197,8 @@ def gather(
         n_draws=len(draws),
         missing=_missing_values(posterior, names),
         scores=_scores_to_show(scores, posterior),
+        thresholds=posterior.threshold_table(draws=draws),
+        categories=posterior.category_probabilities(draws=draws),
     )
 
 
@@ -194,7 +215,7 @@ def _labels(posterior: Posterior) -> list[str]:
     found, known = [], posterior.value_labels
     for name, text in zip(posterior.column_names, posterior.column_labels, strict=True):
         values = known.get(name, {})
-        scale = ", ".join(f"{value:g} = {values[value]}" for value in sorted(values))
+        scale = ", ".join(scale_words(sorted(values.items())))
         found.append(f"{text} ({scale})".strip() if scale else text)
     return found
 

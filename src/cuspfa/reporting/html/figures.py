@@ -18,6 +18,13 @@ from cuspfa.reporting.figures.counts import (
     draw_rules,
 )
 from cuspfa.reporting.figures.error_curve import draw_error_curve
+from cuspfa.reporting.figures.items import (
+    draw_information,
+    draw_item,
+    information_curve,
+    ordinal_items,
+    response_curves,
+)
 from cuspfa.reporting.figures.search import draw_bound, draw_chains, draw_search, draw_shares
 from cuspfa.reporting.figures.variables import (
     FIGURE_ROWS,
@@ -37,6 +44,19 @@ ROW_POINTS, AXIS_POINTS = 18.0, 44.0
 
 FIGURE_ENDS = 20
 """Highest and lowest communalities that are shown where there are more than `FIGURE_ROWS`."""
+
+
+ITEM_WIDTH, ITEM_HEIGHT = 300.0, 190.0
+"""Size in points of a figure of an item."""
+MOST_ITEMS = 30
+"""Items whose response curves are shown: those with the largest loadings."""
+
+
+class ItemFigure(NamedTuple):
+    """Curves of an item, or information."""
+
+    title: str
+    picture: Markup
 
 
 class Matrix(NamedTuple):
@@ -71,10 +91,47 @@ def figures(content: ReportContent) -> dict[str, Markup]:
         found["shares"] = as_svg("shares", "Share of the variance of each factor", draw, height=240)
         middle, ends = content.communality
         most = FIGURE_ROWS if len(middle) <= FIGURE_ROWS else FIGURE_ENDS
-        names = short_names(content.names, NAME_BESIDE)
+        names = _beside(content, content.names)
         draw = partial(draw_communality, names=names, middle=middle, ends=ends, most=most)
         height = ROW_POINTS * min(len(middle), most) + AXIS_POINTS
         found["communality"] = as_svg("communality", "Communalities", draw, height=height)
+    return found
+
+
+def items(content: ReportContent) -> list[ItemFigure]:
+    """Response curves of ordinal columns by the factor they load on most, and information."""
+    posterior, found = content.posterior, []
+    columns = ordinal_items(posterior) if content.n_factors else []
+    if not columns:
+        return []
+    loadings = np.abs(posterior.rotated_solution.loadings)
+    home = np.argmax(loadings, axis=1)
+    heads = posterior.factor_names
+    for h in range(content.n_factors):
+        own = [j for j in columns if home[j] == h]
+        if not own:
+            continue
+        draw = partial(
+            draw_information,
+            curves=[information_curve(posterior, j, h) for j in columns],
+            names=[posterior.column_names[j] for j in columns],
+            factor=heads[h],
+        )
+        title = f"Information on {heads[h]}"
+        picture = as_svg(f"information-{h}", title, draw, height=ITEM_HEIGHT, width=ITEM_WIDTH)
+        found.append(ItemFigure(title, picture))
+    strongest = sorted(columns, key=lambda j: -loadings[j, home[j]])[:MOST_ITEMS]
+    for j in sorted(strongest):
+        h, name = int(home[j]), posterior.column_names[j]
+        draw = partial(
+            draw_item,
+            curves=response_curves(posterior, j, h),
+            labels=posterior.level_labels(j),
+            factor=heads[h],
+        )
+        title = f"Answers to {name}"
+        picture = as_svg(f"item-{j}", title, draw, height=ITEM_HEIGHT, width=ITEM_WIDTH)
+        found.append(ItemFigure(content.described[name], picture))
     return found
 
 
@@ -104,6 +161,8 @@ def _of_missing_values(content: ReportContent) -> dict[str, Markup]:
     if missing is None:
         return {}
     counts = missing.by_column[:FIGURE_ROWS]
+    names = _beside(content, [name for name, _ in counts])
+    counts = [(name, number) for name, (_, number) in zip(names, counts, strict=True)]
     more = len(missing.by_column) - len(counts)
     draw = partial(draw_missing, counts=counts, n_rows=missing.n_rows, n_more=more)
     height = ROW_POINTS * len(counts) + AXIS_POINTS
@@ -117,6 +176,12 @@ def _of_missing_values(content: ReportContent) -> dict[str, Markup]:
         title = "Columns that are missing together"
         found["patterns"] = as_svg("patterns", title, draw, height=height)
     return found
+
+
+def _beside(content: ReportContent, names: list[str]) -> list[str]:
+    """Short names with their wording, beside a figure."""
+    described = content.described
+    return short_names([described[name] for name in names], NAME_BESIDE)
 
 
 def matrices(content: ReportContent) -> list[Matrix]:

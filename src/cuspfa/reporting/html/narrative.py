@@ -12,10 +12,6 @@ from cuspfa.reporting.html.content import LoadingsOnAxes, ReportContent
 from cuspfa.reporting.provenance_text import caution_text, warning_texts
 from cuspfa.reporting.summary import LOW_DETERMINACY, measure_texts, of_the_model
 
-LOWEST_AGREEMENT = 0.9
-"""Congruence of draws below which the axes are not well determined."""
-
-
 MEASURES = {
     "srmr": (
         "SRMR",
@@ -83,7 +79,8 @@ def agreement(content: ReportContent) -> str:
         return "Other rules need the sample correlations, which are not kept."
     low, high = min(numbers), max(numbers)
     if low == high:
-        return f"All {len(numbers)} rules say {low}."
+        rules = "Both" if len(numbers) == 2 else f"All {len(numbers)}"
+        return f"{rules} rules say {low}."
     ours = content.n_factors
     text = f"The rules differ, from {low} to {high}."
     if ours == high and content.summary.n_large < ours:
@@ -155,7 +152,7 @@ def left_over(content: ReportContent) -> str:
 # --- cautions ---
 
 
-def cautions(content: ReportContent) -> list[str]:
+def caution_sentences(content: ReportContent) -> list[str]:
     """What to know before the result is used, most important first."""
     provenance = content.provenance
     told = [] if provenance is None else warning_texts(provenance)
@@ -165,25 +162,16 @@ def cautions(content: ReportContent) -> list[str]:
         *_about_fit(content),
         *_about_data(content),
         *_about_scores(content),
-        *_about_axes(content.axes),
     ]
 
 
 def _about_fit(content: ReportContent) -> Iterator[str]:
-    fit_info, fit, k = content.fit_info, content.summary.fit, content.n_factors
+    fit_info, k = content.fit_info, content.n_factors
     if fit_info is not None and not fit_info.converged and not _warned(content):
         yield (
-            f"The fit did not converge: {fit_info.status}. Its numbers may still change; fit again "
-            "with more iterations."
+            f"The fit ended before it had converged ({fit_info.status}). More iterations may "
+            "change its numbers."
         )
-    if fit is not None and fit.predictive_p < 0.01:
-        yield (
-            "The model leaves correlations unexplained: fewer than 1 in 100 data sets simulated "
-            "from it are as far from it as these data. Outliers, skewed items or too few factors "
-            "may be the reason; cuspfa.check_assumptions looks for them."
-        )
-    if fit is not None and fit.kmo < 0.5:
-        yield f"KMO is {fit.kmo:.2f}: few correlations are shared by more than two variables."
     if 0 < content.summary.n_large < k:
         small = k - content.summary.n_large
         noun = "factor explains" if small == 1 else "factors explain"
@@ -230,16 +218,6 @@ def _about_data(content: ReportContent) -> Iterator[str]:
         yield (
             f"Of {content.summary.n_columns} variables, this report shows the "
             f"{len(content.names)} that load most; {hidden} are not shown."
-        )
-
-
-def _about_axes(axes: list[LoadingsOnAxes]) -> Iterator[str]:
-    own = axes[0]
-    if own.quality < LOWEST_AGREEMENT:
-        yield (
-            f"The rotation is not well determined ({own.label.lower()}, agreement of draws "
-            f"{own.quality:.2f}): intervals of loadings are wide, or cover two modes. "
-            "Communalities, correlations and the number of factors do not depend on it."
         )
 
 

@@ -1,7 +1,8 @@
 "use strict";
-(() => {
-  const byId = (id) => document.getElementById(id);
-  const data = JSON.parse(byId("data").textContent);
+/* Draws the figures and tables of a report inside `root` from its data. What is not inside is left
+   out; numbers that are null are not known yet. Ends with `signal`, if there is one. */
+const showReport = (root, data, signal) => {
+  const byId = (id) => root.querySelector(`#${id}`);
   const p = data.names.length;
 
   // --- numbers ---
@@ -10,12 +11,12 @@
     const bytes = Uint8Array.from(atob(text), (one) => one.charCodeAt(0));
     return new Int16Array(bytes.buffer);
   };
-  const unpack = (text) => Float64Array.from(whole(text), (one) => one / data.unit);
+  const unpack = (text) => text && Float64Array.from(whole(text), (one) => one / data.unit);
   const axes = new Map(data.axes.map((one) => [one.key, {
     ...one, k: one.shares.length, mean: unpack(one.mean), lower: unpack(one.lower),
     upper: unpack(one.upper), sign: unpack(one.sign), order: Array.from(whole(one.order)),
   }]));
-  const common = data.communality.map(unpack);
+  const common = data.communality && data.communality.map(unpack);
   let now = axes.get(data.axes[0].key);
 
   const two = (value) => {
@@ -25,7 +26,7 @@
   const percent = (value) => `${(100 * value).toFixed(1)} %`;
   const span = (low, high, show) => `${show(low)} – ${show(high)}`;
   const at = (row, h) => row * now.k + h;
-  const unsure = (i) => now.lower[i] <= 0 && now.upper[i] >= 0;
+  const unsure = (i) => Boolean(now.lower) && now.lower[i] <= 0 && now.upper[i] >= 0;
 
   // --- elements ---
 
@@ -39,17 +40,26 @@
   const factor = (h) => (now.factors ? now.factors[h] : `factor ${h + 1}`);
   const short = (h) => (now.factors ? now.factors[h] : String(h + 1));
   const described = (j) => (data.labels && data.labels[j] ? `${data.names[j]}: ${data.labels[j]}` : data.names[j]);
+  const breadth = (text) => Array.from(text).reduce((sum, one) => sum + (one.codePointAt(0) < 0x1100 ? 1 : 1.8), 0);
+  const beginning = (letters, most) => {
+    let taken = 0;
+    const end = letters.findIndex((one) => { taken += breadth(one); return taken > most; });
+    return end < 0 ? letters : letters.slice(0, end);
+  };
   const cut = (name, most) => {
     const letters = Array.from(name);
-    if (letters.length <= most) return name;
-    const head = Math.floor((most - 1) / 2);
-    return `${letters.slice(0, head).join("")}…${letters.slice(letters.length - (most - 1 - head)).join("")}`;
+    if (breadth(name) <= most) return name;
+    const head = beginning(letters, (most - 1) / 2);
+    const tail = beginning(letters.reverse(), most - 1 - breadth(head.join(""))).reverse();
+    return `${head.join("")}…${tail.join("")}`;
   };
-  const longest = Math.max(1, ...data.names.map((name) => Array.from(name).length));
+  const longest = Math.max(1, ...data.names.map(breadth));
+  const worded = Boolean(data.labels && data.labels.some((label) => label));
+  const beside = (j) => (worded && data.labels[j] ? `${data.names[j]} ${data.labels[j]}` : data.names[j]);
 
   // --- what a cell says ---
 
-  const tip = byId("tip");
+  const tip = document.getElementById("tip");
   const say = (text, x, y) => {
     tip.textContent = text;
     tip.hidden = false;
@@ -62,6 +72,7 @@
   const hush = () => { tip.hidden = true; };
   const cellWords = (row, h) => {
     const i = at(row, h);
+    if (!now.lower) return `${described(row)}\n${factor(h)}: ${two(now.mean[i])}`;
     const rate = now.sign[i] < 0.0005 ? "< 0.001" : now.sign[i].toFixed(3);
     return `${described(row)}\n${factor(h)}: ${two(now.mean[i])}  (95 %: ${span(now.lower[i], now.upper[i], two)})\n`
       + `chance that the sign is wrong ${rate}`;
@@ -79,7 +90,8 @@
     const named = p <= 120;
     const left = named ? Math.min(longest * 7.4 + 14, width * (width < 500 ? 0.34 : 0.28), 230) : 8;
     const row = p <= 60 ? 22 : named ? 16 : Math.max(1.2, Math.min(8, 900 / p));
-    const cell = Math.min((width - left - 4) / now.k, named ? 110 : 120);
+    const room = worded && named && width >= 640 ? 0.36 * width : 0;  // for the wording, at the right
+    const cell = Math.min((width - left - 4 - room) / now.k, named ? 110 : 120);
     const top = 22;
     const height = top + row * p + 4;
     const svg = make("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" });
@@ -112,7 +124,11 @@
       previous = best;
       if (named) {
         const shown = cut(data.names[variable], Math.max(3, Math.floor((left - 10) / 7.4)));
-        svg.append(make("text", { class: "label end", x: left - 7, y: y + row / 2 + 4 }, shown));
+        svg.append(make("text", { class: "label end", x: left - 7, y: y + row / 2 + 4 }, make("title", {}, described(variable)), shown));
+        if (room && data.labels[variable]) {
+          const from = left + cell * now.k + 12;
+          svg.append(make("text", { class: "wording", x: from, y: y + row / 2 + 4 }, make("title", {}, described(variable)), cut(data.labels[variable], Math.floor((width - from) / 6.9))));
+        }
       }
       if (write) {
         for (let h = 0; h < now.k; h += 1) {
@@ -153,9 +169,9 @@
       const place = Math.floor((event.clientY - box.top - grid.top) / grid.row);
       if (h < 0 || h >= now.k || place < 0 || place >= p) leaveMap();
       else pointAt(place, h, event.clientX, event.clientY);
-    });
-    map.addEventListener("pointerleave", leaveMap);
-    map.addEventListener("blur", leaveMap);
+    }, { signal });
+    map.addEventListener("pointerleave", leaveMap, { signal });
+    map.addEventListener("blur", leaveMap, { signal });
     map.addEventListener("keydown", (event) => {
       const steps = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
       if (event.key === "Escape") leaveMap();
@@ -168,7 +184,7 @@
         cursor = [0, 0];
       }
       byKeys();
-    });
+    }, { signal });
   }
 
   // --- forest ---
@@ -183,7 +199,7 @@
         .sort((a, b) => now.mean[at(b, h)] - now.mean[at(a, h)]);
       const share = now.shares[h];
       const width = 340;
-      const left = Math.min(14 + 7.4 * Math.max(...rows.map((j) => Array.from(data.names[j]).length)), 150);
+      const left = Math.min(14 + 7.4 * Math.max(...rows.map((j) => breadth(beside(j)))), worded ? 178 : 150);
       const height = 22 * rows.length + 26;
       const reach = Math.max(1, ...rows.map((j) => Math.max(Math.abs(now.lower[at(j, h)]), Math.abs(now.upper[at(j, h)]))));
       const x = (value) => left + (value + reach) / (2 * reach) * (width - left - 10);
@@ -198,7 +214,7 @@
         const kind = unsure(i) ? "hollow" : now.mean[i] < 0 ? "clear negative" : "clear";
         const words = `${described(j)}: ${two(now.mean[i])} (${span(now.lower[i], now.upper[i], two)})`;
         svg.append(
-          make("text", { class: "label end", x: left - 8, y: y + 4 }, make("title", {}, described(j)), cut(data.names[j], Math.floor((left - 10) / 7.4))),
+          make("text", { class: "label end", x: left - 8, y: y + 4 }, make("title", {}, described(j)), cut(beside(j), Math.floor((left - 10) / (worded ? 7.2 : 7.4)))),
           make("line", { class: kind, x1: x(now.lower[i]), x2: x(now.upper[i]), y1: y, y2: y }),
           make("circle", { class: kind, cx: x(now.mean[i]), cy: y, r: 4.2 }, make("title", {}, words)),
         );
@@ -282,38 +298,43 @@
 
   const drawAxes = () => {
     byId("axes-note").textContent = now.note;
-    drawMap();
     drawForest();
     drawPhi();
     drawTable();
   };
+  if (map) {
+    drawMap();
+    let width = map.clientWidth;
+    const sizes = new ResizeObserver(() => {
+      if (map.clientWidth !== width) { width = map.clientWidth; drawMap(); }
+    });
+    sizes.observe(map);
+    if (signal) signal.addEventListener("abort", () => sizes.disconnect());
+  }
   if (table) {
-    for (const input of document.querySelectorAll('input[name="axes"]')) {
+    for (const input of root.querySelectorAll('input[name="axes"]')) {
       input.addEventListener("change", () => {
         now = axes.get(input.value);
         if (typeof sorted.by === "number") sorted = { by: "group", down: true };
         leaveMap();
+        drawMap();
         drawAxes();
       });
     }
     find.addEventListener("input", drawTable);
     byId("intervals").addEventListener("change", (event) => table.classList.toggle("no-intervals", !event.target.checked));
     byId("more").addEventListener("click", () => { all = true; drawTable(); });
-    window.addEventListener("beforeprint", () => { if (p <= 300) { all = true; drawTable(); } });
+    window.addEventListener("beforeprint", () => { if (p <= 300) { all = true; drawTable(); } }, { signal });
     drawAxes();
-    let width = map.clientWidth;
-    new ResizeObserver(() => {
-      if (map.clientWidth !== width) { width = map.clientWidth; drawMap(); }
-    }).observe(map);
   }
 
   // --- correlations ---
 
-  const pairs = data.correlation;
-  const order = Array.from(whole(pairs.order));
+  const pairs = data.correlation || { sample: null, fitted: null };
+  const order = pairs.order ? Array.from(whole(pairs.order)) : [];
   const triangle = { sample: pairs.sample && unpack(pairs.sample), fitted: pairs.fitted && unpack(pairs.fitted) };
   const pair = (kind, i, j) => triangle[kind][i >= j ? i * (i + 1) / 2 + j : j * (j + 1) / 2 + i];
-  for (const figure of document.querySelectorAll("[data-matrix]")) {
+  for (const figure of root.querySelectorAll("[data-matrix]")) {
     const picture = figure.querySelector("svg");
     picture.addEventListener("pointermove", (event) => {
       const box = picture.getBoundingClientRect();
@@ -328,7 +349,8 @@
     });
     picture.addEventListener("pointerleave", hush);
   }
-  if (!triangle.fitted) byId("all-pairs").hidden = true;
+  const allPairs = byId("all-pairs");
+  if (allPairs) allPairs.hidden = !triangle.fitted;
 
   // --- downloads ---
 
@@ -360,7 +382,7 @@
     },
     scores: () => [data.axes[0].factors || data.axes[0].shares.map((_, h) => `factor${h + 1}`), ...data.scores],
   };
-  for (const button of document.querySelectorAll("[data-download]")) {
+  for (const button of root.querySelectorAll("[data-download]")) {
     button.addEventListener("click", () => {
       const kind = button.dataset.download;
       const lines = kind in tables ? tables[kind]() : data.tables[kind];
@@ -374,7 +396,7 @@
       setTimeout(() => URL.revokeObjectURL(address), 10000);
     });
   }
-  for (const button of document.querySelectorAll("[data-copy]")) {
+  for (const button of root.querySelectorAll("[data-copy]")) {
     button.addEventListener("click", () => {
       const code = button.closest(".code").querySelector("code");
       const done = () => { button.textContent = "Copied"; setTimeout(() => { button.textContent = "Copy"; }, 2000); };
@@ -384,9 +406,12 @@
     });
   }
 
+};
+
+(() => {
   // --- light and dark ---
 
-  const theme = byId("theme");
+  const theme = document.getElementById("theme");
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const root = document.documentElement;
   const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : dark.matches);
@@ -395,4 +420,7 @@
   theme.addEventListener("click", () => { root.dataset.theme = isDark() ? "light" : "dark"; label(); });
   dark.addEventListener("change", label);
   label();
+
+  const own = document.getElementById("data");
+  if (own) showReport(document, JSON.parse(own.textContent));
 })();

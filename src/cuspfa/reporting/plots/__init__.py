@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cuspfa.reporting.plots.intervals import plot_communality, plot_forest
+from cuspfa.reporting.plots.items import plot_information, plot_item
 from cuspfa.reporting.plots.maps import plot_correlation, plot_loadings
 from cuspfa.reporting.plots.progress import plot_model_error, plot_scree, plot_search, plot_trace
 
@@ -29,6 +30,8 @@ __all__ = [
     "plot_communality",
     "plot_correlation",
     "plot_forest",
+    "plot_information",
+    "plot_item",
     "plot_loadings",
     "plot_model_error",
     "plot_scree",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cuspfa._typing import RandomState
-from cuspfa._utils.arguments import must_be
+from cuspfa._utils.arguments import true_or_false
 from cuspfa._utils.fit_warning_text import HIGHEST_R_HAT
 from cuspfa._utils.wording import counted
 from cuspfa.diagnostics.fit_measures import WIDEST_BY_FACTORS, eigenvalues_beside_noise
@@ -200,8 +200,7 @@ def plot_trace(posterior: Posterior, ax: Any = None, *, log: bool = True) -> Axe
     'iteration'
     """
     check_posterior(posterior)
-    if not isinstance(log, (bool, np.bool_)):
-        raise must_be("log", "True or False", log)
+    true_or_false("log", log)
     fit_info = _checked_fit_info(posterior)
     (axes,) = panels(ax, 1, (5.6, 3.6))
     chains, found = posterior.chain_log_likelihood, posterior.diagnostics

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from cuspfa._typing import Array, Indices
 from cuspfa._utils.arguments import between, true_or_false
 from cuspfa._utils.tables import Columns, TabularResult
+from cuspfa.data.tables.labels import common_scale
 from cuspfa.diagnostics.fit_measures import FitMeasures, fit_measures
 from cuspfa.diagnostics.reliability import determinacy, scale_draws
 from cuspfa.posterior.draws import Draws, check_draws
 from cuspfa.posterior.provenance import versions
 from cuspfa.posterior.quantiles import tails
+from cuspfa.reporting.kinds_text import has_counts
 from cuspfa.reporting.labels import axes_name
 from cuspfa.reporting.summary import summary_draws
 from cuspfa.rotation.aligned import AlignedDraws
@@ -64,36 +65,8 @@ class FactorRow(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class ApaTables(TabularResult):
-    """Tables of a fit for a paper: `write` them to a file, or read their values.
-
-    Attributes
-    ----------
-    items : tuple of ItemRow
-        Variables with loadings and communalities, in the order of the table.
-    factors : tuple of FactorRow
-        Factors with shares of variance, determinacies and the reliability of their scales.
-    explained : Estimate
-        Share of the variance that all factors explain together.
-    correlations : tuple of tuples of Estimate, or None
-        Of the factors, (K, K), for oblique rotations.
-    fit : FitMeasures or None
-        Measures of fit, where the correlations of the data are kept.
-    n_rows : int
-        Rows of the data.
-    rotation : str
-        The axes.
-    suppress : float
-        Loadings that are smaller in absolute value are left out of what is written.
-    intervals : bool
-        Do intervals of loadings stand in what is written?
-    sort : bool
-        Are the variables grouped by factor?
-    prob : float
-        Probability of the intervals.
-    scale : tuple of (float, str)
-        Labels of the values, if all variables have the same.
-    """
+class TableContent(TabularResult):
+    """What all formats of the tables are written from."""
 
     items: tuple[ItemRow, ...]
     factors: tuple[FactorRow, ...]
@@ -112,17 +85,15 @@ class ApaTables(TabularResult):
     has_missing: bool
     exact_draws: bool
     """Are the draws behind the intervals of the exact posterior?"""
+    latent: bool
+    """Are some columns not Gaussian, so that loadings are those of latent responses?"""
+    log_rates: bool
+    """Are some columns counts, so that no sum of the items is one of latent responses?"""
     model_error: float
     named: bool
     """Were the factors given names?"""
     version: str
     """Of cuspfa."""
-
-    def __repr__(self) -> str:
-        return f"<ApaTables of {len(self.items)} variables, {len(self.factors)} factors>"
-
-    def __str__(self) -> str:
-        return self.to_markdown()
 
     def _columns(self) -> Columns:
         """One line for each variable: all loadings with their intervals, suppressed or not."""
@@ -139,39 +110,12 @@ class ApaTables(TabularResult):
             columns[head] = [getattr(row.communality, end) for row in self.items]
         return columns
 
-    def to_markdown(self) -> str:
-        """The tables in Markdown."""
-        from cuspfa.reporting.tables.text_formats import as_markdown
 
-        return as_markdown(self)
-
-    def to_latex(self) -> str:
-        r"""The tables in LaTeX, to be included by \input; they need the package booktabs."""
-        from cuspfa.reporting.tables.text_formats import as_latex
-
-        return as_latex(self)
-
-    def to_html(self) -> str:
-        """The tables as an HTML page, which can be opened or pasted into a text processor."""
-        from cuspfa.reporting.tables.text_formats import as_html
-
-        return as_html(self)
-
-    def write(self, path: str | os.PathLike[str]) -> None:
-        """Write all tables to a file: the whole file or nothing.
-
-        Parameters
-        ----------
-        path : str or os.PathLike
-            A name that ends in .docx, .tex, .md, .html or .xlsx. Word and Excel need python-docx
-            and xlsxwriter: `pip install 'cuspfa[office]'`.
-        """
-        from cuspfa.reporting.tables.files import write_tables
-
-        write_tables(self, path)
+Content = TypeVar("Content", bound=TableContent)
 
 
-def apa_tables(
+def gather_tables(
+    kind: type[Content],
     posterior: Posterior,
     *,
     suppress: float,
@@ -179,8 +123,8 @@ def apa_tables(
     intervals: bool,
     prob: float,
     draws: Draws | None,
-) -> ApaTables:
-    """See `Posterior.apa_tables`."""
+) -> Content:
+    """The content of the tables of a posterior; the arguments are those of `apa_tables`."""
     suppress = between("suppress", suppress, 0.0, 1.0)
     ends = tails(prob)
     if draws is None:
@@ -208,7 +152,7 @@ def apa_tables(
     correlation = posterior.sample_correlation
     oblique = rotation is not None and rotation.is_oblique and loadings.shape[1] > 1
     made = versions() if posterior.provenance is None else posterior.provenance.versions
-    return ApaTables(
+    return kind(
         items=_plain(items),
         factors=_factors(posterior, aligned, own_factor, ends),
         explained=_estimates(draws.communality.mean(axis=1, keepdims=True), ends)[0],
@@ -222,10 +166,12 @@ def apa_tables(
         intervals=true_or_false("intervals", intervals),
         sort=grouped,
         prob=float(prob),
-        scale=_common_scale(posterior),
+        scale=common_scale(names, posterior.value_labels),
         given_axes=rotation is None,
         has_missing=bool(np.any(np.asarray(posterior.column_counts) < posterior.n_rows)),
         exact_draws=posterior.kind == "gibbs" or posterior.has_exact_draws,
+        latent=posterior.has_latent_responses,
+        log_rates=has_counts(posterior.likelihoods),
         model_error=posterior.model_error,
         named=bool(posterior.presentation.factor_names),
         version=dict(made).get("cuspfa", dict(versions())["cuspfa"]),
@@ -238,7 +184,7 @@ def _own_factors(loadings: Array) -> Indices | None:
 
 
 def _order(loadings: Array, own_factor: Indices | None) -> Indices:
-    """By factor, and within a factor by the size of the loading on it, the largest first."""
+    """Variables by factor, and within a factor by the size of the loading, the largest first."""
     if own_factor is None:
         return np.arange(len(loadings))
     return np.lexsort((-np.abs(loadings[np.arange(len(own_factor)), own_factor]), own_factor))
@@ -251,7 +197,7 @@ def _estimates(drawn: Array, ends: Any) -> list[Estimate]:
 
 
 def _plain(items: tuple[ItemRow, ...]) -> tuple[ItemRow, ...]:
-    """With numbers of Python instead of NumPy's."""
+    """Rows with numbers of Python instead of NumPy's."""
     return tuple(
         row._replace(loadings=tuple(Estimate(*map(float, one)) for one in row.loadings))
         for row in items
@@ -273,7 +219,7 @@ def _factors(
         members = np.flatnonzero(own_factor == h)
         keys = np.where(loadings[members, h] < 0, -1.0, 1.0)
         alpha = omega = None
-        if len(members) > 1:
+        if len(members) > 1 and not has_counts(posterior.likelihoods):
             drawn = scale_draws(draws, members, keys)
             alpha, omega = _estimates(np.column_stack(drawn), ends)
         reverse = tuple(names[j] for j in members[keys < 0])
@@ -290,10 +236,3 @@ def _correlations(aligned: AlignedDraws, ends: Any) -> tuple[tuple[Estimate, ...
         tuple(Estimate(*map(float, one)) for one in zip(*rows, strict=True))
         for rows in zip(means, lower, upper, strict=True)
     )
-
-
-def _common_scale(posterior: Posterior) -> tuple[tuple[float, str], ...]:
-    """Labels of values that all variables share."""
-    known = posterior.value_labels
-    scales = {tuple(sorted(known.get(name, {}).items())) for name in posterior.column_names}
-    return scales.pop() if len(scales) == 1 else ()

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from cuspfa._utils.wording import capitalized, counted, minus
-from cuspfa.reporting.tables.content import ApaTables, Estimate, FactorRow
+from cuspfa.data.tables.labels import scale_words
+from cuspfa.reporting.tables.content import Estimate, FactorRow, TableContent
 
 HEADS_LENGTH, HEADS_LENGTH_WORDED = 36, 24
 """Characters of the names of all factors that fit above a table, and beside wording. Longer names
@@ -87,7 +88,7 @@ def cell_text(cell: Cell) -> str:
     return f"{text} [{lower}, {upper}]"
 
 
-def layouts(tables: ApaTables) -> list[TableLayout]:
+def layouts(tables: TableContent) -> list[TableLayout]:
     """The tables that there are values for, numbered from 1."""
     made = [_loadings(tables), _factors(tables), _correlations(tables), _fit(tables)]
     found = [one for one in made if one is not None]
@@ -100,7 +101,7 @@ def layouts(tables: ApaTables) -> list[TableLayout]:
 # --- loadings ---
 
 
-def _loadings(tables: ApaTables) -> TableLayout:
+def _loadings(tables: TableContent) -> TableLayout:
     k, worded = len(tables.factors), any(row.wording for row in tables.items)
     heads = [Cell("Item"), *([Cell("Wording")] if worded else [])]
     named = _names_fit(tables)
@@ -130,23 +131,23 @@ def _loadings(tables: ApaTables) -> TableLayout:
     )
 
 
-def _numbered(tables: ApaTables) -> Iterator[tuple[int, FactorRow]]:
+def _numbered(tables: TableContent) -> Iterator[tuple[int, FactorRow]]:
     return enumerate(tables.factors, 1)
 
 
-def _names_fit(tables: ApaTables) -> bool:
+def _names_fit(tables: TableContent) -> bool:
     """Are the factors called by their names above the loadings, and not by numbers?"""
     worded = any(row.wording for row in tables.items)
     length = sum(len(one.name) for one in tables.factors)
     return tables.named and length <= (HEADS_LENGTH_WORDED if worded else HEADS_LENGTH)
 
 
-def _group(tables: ApaTables, h: int) -> str:
+def _group(tables: TableContent, h: int) -> str:
     name = tables.factors[h].name
     return f"Factor {h + 1}: {name}" if tables.named else name
 
 
-def _loading(tables: ApaTables, one: Estimate, largest: bool) -> Cell:
+def _loading(tables: TableContent, one: Estimate, largest: bool) -> Cell:
     if abs(one.value) < tables.suppress:
         return Cell()
     return _estimate(one, show=tables.intervals)._replace(bold=largest)
@@ -161,13 +162,17 @@ def _estimate(one: Estimate | None, *, show: bool = True) -> Cell:
     )
 
 
-def _loading_notes(tables: ApaTables) -> Iterator[str]:
+def _loading_notes(tables: TableContent) -> Iterator[str]:
     yield f"N = {tables.n_rows:,}."
     if tables.factors:
         kind = "Pattern loadings" if tables.correlations is not None else "Loadings"
         axes = tables.rotation if tables.given_axes else f"{tables.rotation} rotation"
+        estimate = "posterior means"
+        if tables.latent:
+            what = "log rates of counts" if tables.log_rates else "latent responses"
+            estimate = f"those of {what}, at the mode,"
         yield (
-            f"{kind} ({axes}) are posterior means on the correlation scale; the largest of each "
+            f"{kind} ({axes}) are {estimate} on the correlation scale; the largest of each "
             "item is in bold."
         )
     if tables.named and not _names_fit(tables):
@@ -186,8 +191,7 @@ def _loading_notes(tables: ApaTables) -> Iterator[str]:
                 else "Those of loadings include the uncertainty of the axes."
             )
     if tables.scale:
-        ends = [f"{value:g} = {label}" for value, label in tables.scale]
-        yield f"Answers: {', '.join(ends)}."
+        yield f"Answers: {', '.join(scale_words(tables.scale))}."
     if tables.model_error:
         yield f"The factor model may be off by an RMSEA of {tables.model_error:g}."
     if tables.has_missing:
@@ -196,11 +200,11 @@ def _loading_notes(tables: ApaTables) -> Iterator[str]:
     yield f"Computed with cuspfa {tables.version}."
 
 
-def _interval_words(tables: ApaTables) -> str:
+def _interval_words(tables: TableContent) -> str:
     return f"{100 * tables.prob:g}% credible intervals"
 
 
-def _approximate(tables: ApaTables, *, needed: bool) -> Iterator[str]:
+def _approximate(tables: TableContent, *, needed: bool) -> Iterator[str]:
     if needed and not tables.exact_draws:
         yield (
             "The data are not part of the saved fit, so that the intervals are approximate and may "
@@ -211,7 +215,7 @@ def _approximate(tables: ApaTables, *, needed: bool) -> Iterator[str]:
 # --- factors ---
 
 
-def _factors(tables: ApaTables) -> TableLayout | None:
+def _factors(tables: TableContent) -> TableLayout | None:
     if not tables.factors:
         return None
     heads = ["Factor", "Items", "Variance (%)", "Determinacy", "α", "ω"]
@@ -238,7 +242,7 @@ def _factors(tables: ApaTables) -> TableLayout | None:
     )
 
 
-def _factor_notes(tables: ApaTables) -> Iterator[str]:
+def _factor_notes(tables: TableContent) -> Iterator[str]:
     yield f"Posterior medians, with {_interval_words(tables)} in brackets."
     together = _percentage(tables.explained)
     yield f"Variance = share of the variance of all items, {together} by all factors together."
@@ -258,7 +262,7 @@ def _percentage(one: Estimate) -> str:
     return f"{value}% [{lower}, {upper}]"
 
 
-def _correlations(tables: ApaTables) -> TableLayout | None:
+def _correlations(tables: TableContent) -> TableLayout | None:
     if tables.correlations is None:
         return None
     heads = [Cell("Factor"), *(Cell(str(h)) for h, _ in list(_numbered(tables))[:-1])]
@@ -277,7 +281,7 @@ def _correlations(tables: ApaTables) -> TableLayout | None:
 # --- fit ---
 
 
-def _fit(tables: ApaTables) -> TableLayout | None:
+def _fit(tables: TableContent) -> TableLayout | None:
     fit = tables.fit
     if fit is None:
         return None
@@ -301,8 +305,13 @@ def _fit(tables: ApaTables) -> TableLayout | None:
         "SRMR = standardized root mean square residual; RMSEA = root mean square error of "
         "approximation, with its 90% confidence interval; predictive p = share of data sets "
         "simulated from the model that are further from it than the data, poor near 0; KMO = "
-        "Kaiser–Meyer–Olkin measure; ω total = reliability of the sum of all items, those with "
-        "negative loadings on the first principal axis reversed."
+        "Kaiser–Meyer–Olkin measure"
+        + (
+            "."
+            if math.isnan(fit.omega)
+            else "; ω total = reliability of the sum of all items, those with negative loadings on "
+            "the first principal axis reversed."
+        )
     ]
     if tables.model_error:
         notes.append(

@@ -9,7 +9,7 @@ from typing import Any
 from cuspfa._utils.optional import needed
 from cuspfa.data.tables.cells import clean
 from cuspfa.errors import InputError
-from cuspfa.reporting.tables.content import ApaTables
+from cuspfa.reporting.tables.content import TableContent
 from cuspfa.reporting.tables.layout import Cell, Number, TableLayout, TableRow, cell_text, layouts
 
 # --- Word ---
@@ -32,7 +32,7 @@ _THICK, _THIN = 12, 6
 """Widths of lines, in eighths of a point."""
 
 
-def write_docx(tables: ApaTables, target: Path) -> None:
+def write_docx(tables: TableContent, target: Path) -> None:
     """A document with one table after the other, each with its number, title and note."""
     docx = needed("docx", "Writing a Word document", "office")
     if len(tables.items) > MOST_WORD_ROWS:
@@ -184,10 +184,16 @@ def _line(element: Any, name: Any, side: str, size: int) -> Any:
 
 LONGEST_COLUMN = 60
 """Width of a column in characters, at most."""
+NARROWEST_NOTE, EMPTY_COLUMN = 60, 8
+"""Width of a note in characters, at least, and that of a column without cells."""
+LINE_POINTS = 15.0
+"""Height of a line of a note."""
+PORTRAIT_LETTERS, A4_PAPER = 110, 9
+"""Characters of a table from which on it is printed in landscape; the number of the paper."""
 
 
-def write_xlsx(tables: ApaTables, target: Path) -> None:
-    """One sheet for each table. Numbers are numbers with all their digits, rounded to the eye.
+def write_xlsx(tables: TableContent, target: Path) -> None:
+    """One sheet for each table. Numbers have all their digits and are shown rounded.
 
     The ends of an interval are in columns of their own. Names are text cells, never formulas.
     """
@@ -222,10 +228,30 @@ def _add_sheet(book: Any, table: TableLayout) -> None:
     for i, row in enumerate(table.rows, 4):
         closing = i == len(table.rows) + 3
         _write_row(book, sheet, i, row, places, end, widths, made, closing=closing)
-    for j, width in enumerate(widths):
-        sheet.set_column(j, j, min(width, LONGEST_COLUMN) + 2)
-    sheet.write_string(len(table.rows) + 5, 0, f"Note. {' '.join(map(clean, table.notes))}")
+    shown = [min(width, LONGEST_COLUMN) + 2 for width in widths]
+    for j, width in enumerate(shown):
+        sheet.set_column(j, j, width)
+    _write_note(book, sheet, len(table.rows) + 5, table.notes, shown)
     sheet.freeze_panes(4, table.n_texts)
+    sheet.set_paper(A4_PAPER)
+    if sum(shown) > PORTRAIT_LETTERS:
+        sheet.set_landscape()
+    sheet.fit_to_pages(1, 0)  # the width of a page, on as many pages as there are rows
+    sheet.repeat_rows(3)
+
+
+def _write_note(book: Any, sheet: Any, row: int, notes: tuple[str, ...], widths: list[int]) -> None:
+    """The note in lines below the table, in one cell that is as wide as it, or wider."""
+    end, room = 0, 0
+    while end < len(widths) or room < NARROWEST_NOTE:
+        room += widths[end] if end < len(widths) else EMPTY_COLUMN
+        end += 1
+    text = " ".join(map(clean, notes))
+    form = book.add_format({"text_wrap": True, "valign": "top"})
+    sheet.merge_range(row, 0, row, end - 1, "", form)
+    italic = book.add_format({"italic": True})
+    sheet.write_rich_string(row, 0, italic, "Note.", f" {text}", form)
+    sheet.set_row(row, LINE_POINTS * (-(-len(text) // max(int(0.9 * room), 1)) + 1))
 
 
 def _places(table: TableLayout) -> tuple[list[int], int]:

@@ -6,7 +6,7 @@ import re
 from html import escape
 
 from cuspfa.data.tables.cells import clean
-from cuspfa.reporting.tables.content import ApaTables
+from cuspfa.reporting.tables.content import TableContent
 from cuspfa.reporting.tables.layout import Cell, TableLayout, TableRow, cell_text, layouts
 
 # --- Markdown ---
@@ -14,7 +14,7 @@ from cuspfa.reporting.tables.layout import Cell, TableLayout, TableRow, cell_tex
 _MARKDOWN = re.compile(r"([\\`*_\[\]<>|&~$#])")
 
 
-def as_markdown(tables: ApaTables) -> str:
+def as_markdown(tables: TableContent) -> str:
     """Pipe tables, which GitHub, Pandoc and Quarto read."""
     return "\n\n".join(map(_markdown_table, layouts(tables))) + "\n"
 
@@ -100,7 +100,7 @@ _LATEX = {
 }
 
 
-def as_latex(tables: ApaTables) -> str:
+def as_latex(tables: TableContent) -> str:
     r"""Tables with booktabs, to be included by \input."""
     head = "% Needs \\usepackage{array,booktabs,graphicx,longtable,textcomp}.\n"
     return head + "\n\n".join(map(_latex_table, layouts(tables))) + "\n"
@@ -208,15 +208,19 @@ tbody th { text-align: left; }
 """
 
 
-def as_html(tables: ApaTables) -> str:
+def as_html(tables: TableContent) -> str:
     """One page, without scripts and without anything to load."""
-    parts = "\n".join(map(_html_table, layouts(tables)))
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>Tables</title>\n<style>{_STYLE}</style>\n</head>\n"
-        f"<body>\n{parts}\n</body>\n</html>\n"
+        f"<body>\n{as_html_sections(tables)}\n</body>\n</html>\n"
     )
+
+
+def as_html_sections(tables: TableContent) -> str:
+    """The tables alone, as a part of another page."""
+    return "\n".join(map(_html_table, layouts(tables)))
 
 
 def _html_table(table: TableLayout) -> str:

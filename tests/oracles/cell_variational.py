@@ -1,6 +1,12 @@
-"""The steps that improve q where each cell has a weight of its own.
+"""A variational run for columns of which each cell has a weight of its own: a reference.
 
-Each is a pure function of state and model. Scores and loadings take a step along the natural
+It maximises over normal distributions of the scores of each row and the loadings of each column.
+A fit of the package integrates scores out by expectation propagation instead. Without uncertainty
+of the loadings the objective is a lower bound of log p(x, Λ). With it λ_jᵀη_i is not normal and
+only its first two moments are right: the objective is a surrogate of the bound, exact for
+continuous columns.
+
+The steps are pure functions of state and model. Scores and loadings take a step along the natural
 gradient: with w_ij = −e2_ij,
 
     V_i⁻¹ = I + Σ_j w_ij E[λ_jλ_jᵀ],      m_i += V_i {Σ_j (e1_ij μ_j − w_ij V_λj m_i) − m_i},
@@ -12,21 +18,18 @@ continuous columns a whole step is the exact maximum.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
+from cuspfa import CuspPrior
 from cuspfa._typing import Array, BoolArray, Indices
-from cuspfa.inference.cellwise.state import (
-    CellModel,
-    CellState,
-    RowScores,
-    evaluated,
-    flat,
-    linear_moments,
-    outer,
-)
+from cuspfa.inference.cellwise.state import RowScores, flat, linear_moments, outer
+from cuspfa.inference.variational.elbo import Bound
 from cuspfa.inference.variational.px_step import best_scale_rotation
 from cuspfa.missing.updates import RowwiseLoadings
-from cuspfa.model.likelihoods.base import CellExpectations
+from cuspfa.model.likelihoods.base import CellExpectations, Likelihood
+from cuspfa.model.slabs import LOG_2PI, Slab
 
 STEP_HALVINGS = 12
 """Of a step that would lower the objective; then the row or column stays as it is."""
@@ -34,9 +37,87 @@ LEAST_SHIFT = 1e-2
 """Twice the nats that a step of the locations must be worth."""
 STEP_ROUNDING = 1e-11
 """A fall by less than this part of a row's or column's terms is rounding error."""
+FALL_ROUNDING = 1e-10
+"""A fall of the objective by less than this part of the sum of its terms' absolute values is
+rounding error."""
 
 
-def step_row_scores(state: CellState, model: CellModel) -> CellState:
+class CellModel(NamedTuple):
+    """The data and what is given."""
+
+    values: Array
+    """(n, p), as `Likelihood.check` returns them."""
+    likelihood: Likelihood
+    prior: CuspPrior
+    """With its spike at zero. The noise of continuous columns is that of the likelihood."""
+    point_loadings: bool = False
+    """Loadings have no uncertainty: V_λ = 0."""
+
+    def expectations(
+        self, mean: Array, variance: Array, parameters: Any, rows: Indices | None = None
+    ) -> CellExpectations:
+        """Of the cells of all rows, or of some."""
+        values = self.values if rows is None else self.values[rows]
+        return self.likelihood.expectations(values, mean, variance, parameters)
+
+
+class RunState(NamedTuple):
+    """q and the parameters of the likelihood: all that the next iteration needs."""
+
+    loadings: RowwiseLoadings
+    scores: RowScores
+    parameters: Any
+    """Of the likelihood."""
+    slab: Slab
+    """The prior's slab, with its hyperparameters as updated so far."""
+    cells: CellExpectations
+    """Expectations at this state."""
+
+    @property
+    def n_factors(self) -> int:
+        """K."""
+        return int(self.loadings.mean.shape[1])
+
+
+def divergence(scores: RowScores) -> Array:
+    """(n,) KL of each row's scores from their prior N(0, I)."""
+    k = scores.mean.shape[1]
+    trace = np.trace(scores.covariance, axis1=1, axis2=2)
+    return np.asarray(0.5 * (trace + np.sum(scores.mean**2, axis=1) - k - scores.log_det))
+
+
+def total_of(scores: RowScores) -> Array:
+    """(K, K) Σ_i E[η_i η_iᵀ]."""
+    return np.asarray(scores.mean.T @ scores.mean + scores.covariance.sum(axis=0))
+
+
+def evaluated(state: RunState, model: CellModel) -> RunState:
+    """The state with the expectations that belong to it."""
+    mean, variance = linear_moments(state.loadings, state.scores)
+    return state._replace(cells=model.expectations(mean, variance, state.parameters))
+
+
+def objective(state: RunState, model: CellModel) -> Bound:
+    """The bound or its surrogate as named terms; `noise` is the term of all parameters.
+
+    For loadings without uncertainty their term is the log density of the prior.
+    """
+    p, k = state.loadings.mean.shape
+    density = state.slab.log_density(state.loadings.column_squared_norm, p)
+    loadings = float(np.sum(density)) + state.slab.log_hyperprior()
+    if not model.point_loadings:
+        loadings += 0.5 * (state.loadings.log_det + p * k * (1.0 + LOG_2PI))
+    return Bound(
+        likelihood=float(np.sum(state.cells.value)),
+        loadings=loadings,
+        scores=-float(np.sum(divergence(state.scores))),
+        noise=model.likelihood.log_prior(state.parameters),
+        labels=model.prior.log_count_probability(k),
+        sticks=0.0,
+    )
+
+
+def step_row_scores(state: RunState, model: CellModel) -> RunState:
     """The scores of each row."""
     loadings, old, cells = state.loadings, state.scores, state.cells
     k, w = state.n_factors, cells.weights
@@ -56,15 +137,15 @@ def step_row_scores(state: CellState, model: CellModel) -> CellState:
         mean = old.mean[rows] + part * (covariance @ gradient[rows][:, :, None])[:, :, 0]
         return RowScores(mean, covariance, -np.linalg.slogdet(target)[1])
 
-    before = cells.value.sum(axis=1) - old.divergence
-    slack = STEP_ROUNDING * (np.abs(cells.value).sum(axis=1) + old.divergence)
+    before = cells.value.sum(axis=1) - divergence(old)
+    slack = STEP_ROUNDING * (np.abs(cells.value).sum(axis=1) + divergence(old))
     found, values = _copies(old), _copies(cells)
     rows, part = np.arange(len(old.mean)), 1.0
     for _ in range(STEP_HALVINGS):
         trial = part_of_way(rows, part)
         mean, variance = linear_moments(loadings, trial)
         there = model.expectations(mean, variance, state.parameters, rows)
-        after = there.value.sum(axis=1) - trial.divergence
+        after = there.value.sum(axis=1) - divergence(trial)
         good: BoolArray = after >= before[rows] - slack[rows]
         for whole, piece in zip((*found, *values), (*trial, *there), strict=True):
             whole[rows[good]] = piece[good]
@@ -74,7 +155,7 @@ def step_row_scores(state: CellState, model: CellModel) -> CellState:
     return state._replace(scores=RowScores(*found), cells=CellExpectations(*values))
 
 
-def step_column_loadings(state: CellState, model: CellModel) -> CellState:
+def step_column_loadings(state: RunState, model: CellModel) -> RunState:
     """The loadings of each column, with the slab at the precisions it has now."""
     old, scores, cells = state.loadings, state.scores, state.cells
     (p, k), w = old.mean.shape, cells.weights
@@ -130,7 +211,7 @@ def step_column_loadings(state: CellState, model: CellModel) -> CellState:
     return state._replace(loadings=loadings, cells=CellExpectations(*values))
 
 
-def step_parameters(state: CellState, model: CellModel) -> CellState:
+def step_parameters(state: RunState, model: CellModel) -> RunState:
     """The parameters of the likelihood: cut-points, locations, noise."""
     mean, variance = linear_moments(state.loadings, state.scores)
     parameters = model.likelihood.update(model.values, mean, variance, state.parameters)
@@ -139,7 +220,7 @@ def step_parameters(state: CellState, model: CellModel) -> CellState:
     )
 
 
-def step_px(state: CellState, model: CellModel) -> CellState:
+def step_px(state: RunState, model: CellModel) -> RunState:
     """Rescale and rotate the factors to the best objective; no cell changes."""
     if not state.n_factors:
         return state
@@ -147,7 +228,7 @@ def step_px(state: CellState, model: CellModel) -> CellState:
     second = state.loadings.weighted_gram(np.ones(p))
     # Without the entropy of the loadings the Jacobian of the scores stands alone.
     counted = n + p if model.point_loadings else n
-    best = best_scale_rotation(state.scores.total, second, state.slab, counted, p)
+    best = best_scale_rotation(total_of(state.scores), second, state.slab, counted, p)
     if best is None:
         return state
     loadings = state.loadings.rotated(best.r_inverse, best.log_det)
@@ -156,7 +237,7 @@ def step_px(state: CellState, model: CellModel) -> CellState:
     return state._replace(loadings=loadings, scores=state.scores.rotated(best.r, best.log_det))
 
 
-def step_shift(state: CellState, model: CellModel) -> CellState:
+def step_shift(state: RunState, model: CellModel) -> RunState:
     """Scores less their mean over the rows, which goes to the locations of the columns.
 
     For loadings without uncertainty no cell changes. Otherwise the step is kept if the objective
@@ -170,14 +251,14 @@ def step_shift(state: CellState, model: CellModel) -> CellState:
     parameters = model.likelihood.shifted(state.parameters, amount)
     moved = evaluated(state._replace(scores=scores, parameters=parameters), model)
 
-    def total(at: CellState) -> float:
-        own = float(np.sum(at.cells.value) - np.sum(at.scores.divergence))
+    def total(at: RunState) -> float:
+        own = float(np.sum(at.cells.value) - np.sum(divergence(at.scores)))
         return own + model.likelihood.log_prior(at.parameters)
 
     return moved if total(moved) >= total(state) else state
 
 
-def step_hyperparameters(state: CellState, model: CellModel) -> CellState:
+def step_hyperparameters(state: RunState, model: CellModel) -> RunState:
     """Update of the slab's hyperparameters, which all columns share."""
     squared_norm = state.loadings.column_squared_norm
     p = len(state.loadings.mean)
@@ -191,3 +272,65 @@ def _inverse(matrices: Array) -> Array:
 
 def _copies(arrays: tuple[Array, ...]) -> tuple[Array, ...]:
     return tuple(array.copy() for array in arrays)
+
+
+CELL_STEPS = (
+    step_row_scores,
+    step_px,
+    step_shift,
+    step_column_loadings,
+    step_parameters,
+    step_hyperparameters,
+)
+"""Scores, then the direction in which scores and loadings move together, then the rest."""
+
+
+class CellRun(NamedTuple):
+    """One run from one start."""
+
+    state: RunState
+    bound: Bound
+    """The objective; a lower bound for loadings without uncertainty, otherwise its surrogate."""
+    trace: Array
+    """(n_iter,) the objective after each iteration."""
+    falls: int
+    """Iterations that lowered the objective by more than rounding error."""
+    converged: bool
+
+
+def start_at(
+    loadings: Array, model: CellModel, parameters: object = None, slab: Slab | None = None
+) -> RunState:
+    """The state with these loadings (p, K), without uncertainty, and scores at their prior."""
+    (p, k), n = loadings.shape, len(model.values)
+    known = model.likelihood.initial(model.values) if parameters is None else parameters
+    certain = RowwiseLoadings(loadings, np.zeros((p, k, k)), np.zeros((p, k)), 0.0)
+    scores = RowScores(np.zeros((n, k)), np.tile(np.eye(k), (n, 1, 1)), np.zeros(n))
+    cells = model.expectations(*linear_moments(certain, scores), known)
+    return RunState(certain, scores, known, model.prior.slab if slab is None else slab, cells)
+
+
+def cell_iteration(state: RunState, model: CellModel) -> RunState:
+    """One whole iteration."""
+    for step in CELL_STEPS:
+        state = step(state, model)
+    return state
+
+
+def run_cells(
+    state: RunState, model: CellModel, *, tol: float = 0.01, max_iter: int = 500
+) -> CellRun:
+    """Iterate until the objective grows by less than `tol` nats."""
+    trace: list[float] = []
+    falls, converged, bound = 0, False, objective(state, model)
+    for _ in range(max_iter):
+        state = cell_iteration(state, model)
+        bound = objective(state, model)
+        growth = bound.total - trace[-1] if trace else np.inf
+        trace.append(bound.total)
+        if growth < -FALL_ROUNDING * sum(map(abs, bound)):
+            falls += 1
+        if abs(growth) < tol:
+            converged = True
+            break
+    return CellRun(state, bound, np.array(trace), falls, converged)

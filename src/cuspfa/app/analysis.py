@@ -1,0 +1,346 @@
+"""What a page works on: a table, or a saved fit, and the fits that were asked for."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from cuspfa._typing import Array
+from cuspfa._utils.fit_warning_text import terminal_text
+from cuspfa._utils.spelling import as_option
+from cuspfa._utils.warn import silent
+from cuspfa._utils.wording import listed
+from cuspfa.app.wishes import Wishes, options_of
+from cuspfa.cli.data_input import (
+    check_model,
+    choose_columns,
+    chosen_likelihood,
+    estimator_of,
+    example_file,
+)
+from cuspfa.cli.options import FitOptions
+from cuspfa.cli.provenance import command_of, data_provenance
+from cuspfa.data.screening.column_kinds import column_kinds
+from cuspfa.data.screening.missing_codes import find_codes
+from cuspfa.data.tables.cells import clean
+from cuspfa.data.tables.read_table import Table, reads_by_blocks, screened
+from cuspfa.data.tables.reader import FileTable, is_saved_fit, read_file
+from cuspfa.errors import InputError
+from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
+from cuspfa.estimator.load import load
+from cuspfa.posterior.base import KEPT_RESULTS, Posterior
+from cuspfa.posterior.draws import Draws
+from cuspfa.posterior.fit_info import FitInfo
+from cuspfa.posterior.provenance import Origin
+from cuspfa.reporting.kinds_text import kinds_text
+from cuspfa.reporting.summary import summary_draws
+from cuspfa.rotation.aligned import AlignedDraws
+from cuspfa.rotation.gpa import as_rotation
+
+KEPT_FITS = 24
+"""Fits that are kept, so that a setting that was tried before is answered at once."""
+CAN_BE_TICKED = ("covariate", "id", "counter")
+"""Reasons for leaving a column out that a person may overrule."""
+EXAMPLE_NAME = "bfi"
+FEW_VALUES_DRAWN, BINS_DRAWN = 12, 12
+"""Different values up to which a small histogram has a bar for each, and its bars otherwise."""
+
+
+class ColumnLine(NamedTuple):
+    """A column of the table, as the page lists it."""
+
+    name: str
+    label: str
+    kind: str
+    """In words; or the reason for leaving it out."""
+    missing: float
+    """Share of the rows."""
+    bars: tuple[int, ...]
+    """Rows by value, from low to high; none of a column without numbers."""
+    ticked: bool
+    """Is it analysed unless it is asked for otherwise?"""
+    can_be_ticked: bool
+
+
+@dataclass
+class Analysis:
+    """A table with the fits that were made of it; or a saved fit alone."""
+
+    name: str
+    """What the file is called; empty for the example."""
+    file: FileTable | None
+    """None of a saved fit."""
+    missing: str = ""
+    """Codes for missing values, with commas between them."""
+    loaded: Posterior | None = None
+    stored: Path | None = None
+    """The file of the table; None of the example."""
+
+    def __post_init__(self) -> None:
+        self._fits: OrderedDict[Wishes, Posterior] = OrderedDict()
+        self._turned: OrderedDict[Wishes, Posterior] = OrderedDict()
+        """Posteriors on other axes: of many factors a rotation takes longer than the rest."""
+        self._draws: tuple[FitInfo | None, Draws] | None = None
+        self._aligned: tuple[FitInfo | None, Wishes, AlignedDraws] | None = None
+        self.usual: tuple[str, ...] = ()
+        if self.file is not None:
+            self.table = self._table(FitOptions())
+            self.usual = tuple(self.table.names)
+        elif self.loaded is not None:
+            self.usual = tuple(self.loaded.column_names)
+
+    # --- the columns ---
+
+    def columns(self) -> list[ColumnLine]:
+        """All columns of the table."""
+        if self.file is None:
+            return []
+        dropped = {one.name: one for one in self.table.dropped}
+        labels = {one.name: one.label for one in self.file.labels}
+        kinds = _kind_by_column(self.file)
+        lines = []
+        for column in self.file.columns:
+            why = dropped.get(column.name)
+            kind = kinds.get(column.name, "")
+            if why is not None:
+                kind = f"left out: {why.told(as_option)}"
+            lines.append(
+                ColumnLine(
+                    clean(column.name),
+                    labels.get(column.name, ""),
+                    kind,
+                    column.n_missing / max(column.n_rows, 1),
+                    () if column.numbers is None else _bars(column.numbers),
+                    why is None,
+                    why is None or why.code in CAN_BE_TICKED,
+                )
+            )
+        return lines
+
+    def notes(self) -> list[str]:
+        """What was assumed of the table, and codes for missing values that it may have."""
+        if self.file is None:
+            return []
+        codes = find_codes(self.table.names, self.table.rows)
+        return [
+            *(note.told(as_option) for note in self.table.notes),
+            *(terminal_text(one) for one in codes),
+        ]
+
+    # --- fits ---
+
+    def options(self, wishes: Wishes) -> FitOptions:
+        """The command line of a fit."""
+        assert self.file is not None
+        return options_of(wishes, self.name or None, self.file.names, self.usual, self.missing)
+
+    def has_fit(self, wishes: Wishes) -> bool:
+        """Is this fit known, so that it takes no time?"""
+        return self.loaded is not None or wishes.fitted in self._fits
+
+    def fit(self, wishes: Wishes, callback: Callable[[Any], None] | None = None) -> Posterior:
+        """The posterior on the axes and with the names that are asked for.
+
+        A fit does not depend on its axes: if only these are changed, nothing is fitted again.
+        """
+        if wishes.names:
+            return self._named(self.fit(replace(wishes, names=()), callback), wishes)
+        if wishes in self._turned:
+            self._turned.move_to_end(wishes)
+            return self._turned[wishes]
+        if self.loaded is not None:
+            posterior = _on_axes(self.loaded, wishes, None)
+        else:
+            if wishes.fitted not in self._fits:
+                _keep(self._fits, wishes.fitted, self._fitted(wishes.fitted, callback))
+            self._fits.move_to_end(wishes.fitted)
+            command = command_of(self.options(wishes))
+            posterior = _on_axes(self._fits[wishes.fitted], wishes, command)
+        _keep(self._turned, wishes, posterior)
+        return posterior
+
+    def _named(self, posterior: Posterior, wishes: Wishes) -> Posterior:
+        """The posterior with the names of its factors, which its command has too."""
+        named = posterior.with_factor_names(wishes.names)
+        if self.file is None or named.provenance is None:
+            return named
+        command = command_of(self.options(wishes))
+        changed: Any = replace(
+            cast(Any, named), provenance=replace(named.provenance, command=command)
+        )
+        return _with_results(changed, named)
+
+    def share_curve(self, wishes: Wishes, posterior: Posterior) -> None:
+        """Keep the curve of a posterior with the fit, for other axes of it."""
+        own = self._fits.get(wishes.fitted, self.loaded)
+        turned = [one for key, one in self._turned.items() if key.fitted == wishes.fitted]
+        for one in turned if own is None else [own, *turned]:
+            one.__dict__["model_error_curve"] = posterior.model_error_curve
+
+    def aligned(self, wishes: Wishes, posterior: Posterior) -> AlignedDraws:
+        """The draws behind the intervals, on the axes of the posterior."""
+        fit, key = posterior.fit_info, replace(wishes, names=())
+        known = self._aligned
+        if known is None or known[0] is not fit or known[1] != key:
+            if self._draws is None or self._draws[0] is not fit:
+                self._draws = (fit, summary_draws(posterior))
+            known = self._aligned = (fit, key, posterior.align(draws=self._draws[1]))
+        return known[2]
+
+    def scores(self, posterior: Posterior) -> Array:
+        """Factor scores of all rows."""
+        if self.file is None:
+            raise InputError("A saved fit has no rows. Open the table that it was made of.")
+        columns = {column.name: column.numbers for column in self.file.columns}
+        chosen = [columns[name] for name in posterior.column_names]
+        rows = np.column_stack([one for one in chosen if one is not None])
+        model = CuspFactorAnalysis.from_posterior(posterior.without_names())
+        with silent():
+            return np.asarray(model.transform(rows))
+
+    def _table(self, options: FitOptions) -> Table:
+        assert self.file is not None
+
+        def choose(names: list[str]) -> Any:
+            return choose_columns(options, names, options.factors)
+
+        return screened(self.file, choose, options.read.reading())
+
+    def _fitted(self, wishes: Wishes, callback: Callable[[Any], None] | None) -> Posterior:
+        options = self.options(wishes)
+        check_model(options)
+        table = self._table(options)
+        lacking = [name for name in wishes.columns if name not in table.names]
+        if lacking:
+            raise InputError(f"These columns cannot be analysed: {listed(lacking, 5)}.")
+        # No cell of the data goes into a file.
+        codes = tuple(replace(one, value=None) for one in find_codes(table.names, table.rows))
+        model = estimator_of(
+            options,
+            n_factors=options.factors,
+            callback=callback,
+            likelihood=chosen_likelihood(options, table.names),
+        )
+        origin = Origin(data_provenance(options, table), command_of(options), codes)
+        try:
+            with silent():
+                model._fit(table, table.names, origin)
+        except KeyboardInterrupt:
+            if not hasattr(model, "posterior_"):
+                raise
+            raise StoppedEarly(model.posterior_) from None
+        return model.posterior_
+
+
+class StoppedEarly(Exception):
+    """A fit was stopped, with what it had found by then."""
+
+    def __init__(self, posterior: Posterior) -> None:
+        super().__init__("stopped")
+        self.posterior = posterior
+
+
+def open_table(path: Path, name: str, missing: str = "") -> Analysis:
+    """Read a table. Messages call the file by its name, not by its path."""
+    options = options_of(Wishes(), name, (), (), missing)
+    how = options.read.reading()
+    if reads_by_blocks(str(path), None, how):
+        raise InputError(f"{name} does not fit into memory. Fit it in the shell: cuspfa fit {name}")
+    file = read_file(str(path), how=how)
+    source = file.source.replace(str(path), name)
+    return Analysis(name, replace(file, source=source), missing, stored=path)
+
+
+def open_example() -> Analysis:
+    """The data that come with the package."""
+    return Analysis("", example_file(None))
+
+
+def open_fit(path: Path, name: str) -> Analysis:
+    """A saved fit, whoever made it."""
+    found = load(path)
+    if found.kind == "poisson_factorization":
+        raise InputError(
+            f"{name} holds a Poisson factorization of counts, and the page is for factor analysis. "
+            f"cuspfa report {name} -o report.html writes a page on it."
+        )
+    return Analysis(name, None, loaded=cast(Posterior, found))
+
+
+def holds_fit(first: bytes) -> bool:
+    """Do these first bytes of a file begin a saved fit?"""
+    return is_saved_fit(first)
+
+
+def wishes_of_fit(posterior: Posterior) -> Wishes:
+    """The settings that a saved fit was made with, as far as a page has them."""
+    own, known = posterior.rotation, posterior.provenance
+    rotation: Any = None if own is None else own.method
+    wishes = Wishes(
+        tuple(posterior.column_names), rotation, names=posterior.presentation.factor_names
+    )
+    if known is None:
+        return replace(wishes, n_factors=posterior.n_active)
+    settings = known.settings
+    return replace(
+        wishes,
+        n_factors=None if settings.n_factors == "auto" else settings.n_factors,
+        model_error=settings.model_error,
+    )
+
+
+def _on_axes(posterior: Posterior, wishes: Wishes, command: str | None) -> Posterior:
+    """The posterior with the rotation and the command of these wishes; its results are kept."""
+    rotation, known = as_rotation(wishes.rotation), posterior.provenance
+    if command is None and rotation == posterior.rotation:
+        return posterior
+    if known is not None:
+        settings = replace(known.settings, rotation=rotation)
+        known = replace(
+            known, settings=settings, command=known.command if command is None else command
+        )
+    changed: Any = replace(cast(Any, posterior), rotation=rotation, provenance=known)
+    return _with_results(changed, posterior)
+
+
+def _with_results(changed: Posterior, posterior: Posterior) -> Posterior:
+    """The changed posterior with what is known of the other one, and is the same for both."""
+    for name in KEPT_RESULTS:
+        if name in posterior.__dict__:
+            changed.__dict__[name] = posterior.__dict__[name]
+    return changed
+
+
+def _keep(kept: OrderedDict[Wishes, Posterior], key: Wishes, posterior: Posterior) -> None:
+    """Keep a posterior, and forget the one that was not used for longest."""
+    kept[key] = posterior
+    while len(kept) > KEPT_FITS:
+        kept.popitem(last=False)
+
+
+def _kind_by_column(file: FileTable) -> dict[str, str]:
+    """What kind of numbers each column holds, in words."""
+    numeric = [one for one in file.columns if one.numbers is not None]
+    if not numeric:
+        return {}
+    rows = np.column_stack([cast(Array, one.numbers) for one in numeric])
+    return {
+        numeric[j].name: kinds_text([replace(group, columns=(j,))]).removeprefix("1 ")
+        for group in column_kinds(rows)
+        for j in group.columns
+    }
+
+
+def _bars(numbers: Array) -> tuple[int, ...]:
+    values = numbers[np.isfinite(numbers)]
+    if not len(values):
+        return ()
+    found, counts = np.unique(values, return_counts=True)
+    if len(found) > FEW_VALUES_DRAWN:
+        counts = np.histogram(values, bins=BINS_DRAWN)[0]
+    return tuple(int(one) for one in counts)

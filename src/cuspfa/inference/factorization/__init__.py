@@ -1,0 +1,1 @@
+"""Poisson factorization under the process: variational engine, exact sampler, evidence, search."""

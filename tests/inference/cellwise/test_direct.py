@@ -1,0 +1,189 @@
+"""Sweeps for counts: the joint distribution is invariant, and a broken step is caught."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from cuspfa import InverseGammaSlab
+from cuspfa.inference.cellwise import direct
+from cuspfa.inference.cellwise.kernels import CellChains, sweep_cells
+from cuspfa.inference.kernels import Scales, scale_rotate_scores
+from cuspfa.model.likelihoods import counts
+from cuspfa.model.likelihoods.continuous import ContinuousLikelihood, ContinuousParameters
+from cuspfa.model.likelihoods.counts import CountLikelihood, CountParameters
+from cuspfa.model.likelihoods.gaussian import Noise
+from cuspfa.model.likelihoods.mixed import MixedLikelihood, Part
+from cuspfa.model.likelihoods.ordinal import OrdinalLikelihood
+
+N, K, CHAINS = 6, 2, 4000
+CENTER, LOCATION_SD = (1.5, -0.5, 0.5), 0.8
+OFFSET = np.array([0.0, 0.4, -0.7, 0.2, 0.1, -0.2])
+SLAB = InverseGammaSlab(4.0, 1.5)
+
+
+class CountJoint:
+    """Three columns of counts, with offsets and a missing value; written from the model alone."""
+
+    def __init__(self, family):
+        self.family = family
+        self.likelihood = CountLikelihood(tuple("abc"), family, CENTER, LOCATION_SD)
+
+    def draw(self, rng):
+        variances = stats.invgamma.rvs(4.0, scale=1.5, size=(CHAINS, K), random_state=rng)
+        loadings = np.sqrt(variances) * rng.normal(size=(3, CHAINS, K))
+        scores = rng.normal(size=(CHAINS, N, K))
+        location = np.array(CENTER) + LOCATION_SD * rng.normal(size=(CHAINS, 3))
+        f = np.einsum("bnk,pbk->bnp", scores, loadings)
+        rate = np.exp(location[:, None] + OFFSET[:, None] + f)
+        dispersion = np.full((CHAINS, 3), np.inf)
+        if self.family == "negative_binomial":
+            dispersion = np.exp(
+                counts.LOG_DISPERSION_MEAN + counts.LOG_DISPERSION_SD * rng.normal(size=(CHAINS, 3))
+            )
+            rate = rate * rng.gamma(dispersion[:, None, :], size=rate.shape) / dispersion[:, None]
+        values = np.empty((CHAINS, N, 4))
+        values[:, :, :3] = rng.poisson(np.minimum(rate, 1e9))
+        values[:, 0, 1] = np.nan
+        values[:, :, 3] = OFFSET
+        scales = Scales(variances, SLAB.start_hyperparameters(CHAINS))
+        return CellChains(loadings, scores, CountParameters(location, dispersion), scales), values
+
+    def features(self, chains, values):
+        omega = np.einsum("pbk,qbk->bpq", chains.loadings, chains.loadings)
+        f = np.einsum("bnk,pbk->bnp", chains.scores, chains.loadings)
+        logs = np.log1p(values[:, :, :3])
+        found = [
+            np.log(np.trace(omega, axis1=1, axis2=2)),
+            omega[:, 0, 1] / np.sqrt(omega[:, 0, 0] * omega[:, 1, 1]),
+            chains.parameters.location[:, 0],
+            chains.parameters.location[:, 2] * logs[:, :, 2].mean(axis=1),
+            chains.scores.mean(axis=(1, 2)),
+            np.log(np.sum(chains.scores**2, axis=(1, 2))),
+            np.log(chains.scales.variances.sum(axis=1)),
+            np.tanh(f[:, 1, 0]) * logs[:, 1, 0],
+            np.tanh(f[:, 2, 2]) * logs[:, 2, 2],
+            np.tanh(f[:, 0, 1]),
+        ]
+        if self.family == "negative_binomial":
+            dispersion = np.log(chains.parameters.dispersion)
+            found += [dispersion[:, 0], dispersion[:, 1], dispersion[:, 0] * logs[:, :, 0].std(1)]
+        return np.array(found).T
+
+
+class MixedJoint:
+    """A column of counts beside an ordinal one and a continuous one."""
+
+    def __init__(self):
+        self.likelihood = MixedLikelihood(
+            (
+                Part(OrdinalLikelihood(((0, 1, 2),), ("a",), cut_sd=1.2), np.array([0])),
+                Part(ContinuousLikelihood(("b",), 4.0, 3.0, fixed_location=True), np.array([1])),
+                Part(
+                    CountLikelihood(("c", "d"), "negative_binomial", CENTER[:2], LOCATION_SD),
+                    np.array([2, 3]),
+                ),
+            )
+        )
+        self.counts = CountJoint("negative_binomial")
+
+    def draw(self, rng):
+        own, values = self.counts.draw(rng)
+        loadings = np.concatenate(
+            [np.sqrt(own.scales.variances) * rng.normal(size=(2, CHAINS, K)), own.loadings[:2]]
+        )
+        f = np.einsum("bnk,pbk->bnp", own.scores, loadings[:2])
+        cuts = np.sort(1.2 * rng.normal(size=(CHAINS, 1, 2)), axis=2)
+        z = f[:, :, 0] + rng.normal(size=(CHAINS, N))
+        noise = stats.invgamma.rvs(4.0, scale=3.0, size=(CHAINS, 1), random_state=rng)
+        table = np.empty((CHAINS, N, 5))
+        table[:, :, 0] = np.sum(z[:, :, None] > cuts, axis=2)
+        table[:, :, 1] = f[:, :, 1] + np.sqrt(noise) * rng.normal(size=(CHAINS, N))
+        table[:, :, 2:4], table[:, :, 4] = values[:, :, :2], values[:, :, 3]
+        table[:, 1, 1] = np.nan
+        known = ContinuousParameters(np.zeros((CHAINS, 1)), Noise(np.ones((CHAINS, 1)), noise))
+        counted = CountParameters(*(part[:, :2] for part in own.parameters))
+        return own._replace(loadings=loadings, parameters=(cuts, known, counted)), table
+
+    def features(self, chains, values):
+        cuts, known, counted = chains.parameters
+        omega = np.einsum("pbk,qbk->bpq", chains.loadings, chains.loadings)
+        f = np.einsum("bnk,pbk->bnp", chains.scores, chains.loadings)
+        return np.array(
+            [
+                np.log(np.trace(omega, axis1=1, axis2=2)),
+                omega[:, 0, 2] / np.sqrt(omega[:, 0, 0] * omega[:, 2, 2]),
+                omega[:, 1, 3] / np.sqrt(omega[:, 1, 1] * omega[:, 3, 3]),
+                np.log(cuts[:, 0, 1] - cuts[:, 0, 0]),
+                np.log(known.noise.rate[:, 0] / known.noise.shape[:, 0]),
+                counted.location[:, 0],
+                np.log(counted.dispersion[:, 1]),
+                np.log(np.sum(chains.scores**2, axis=(1, 2))),
+                np.tanh(f[:, 2, 0]) * (values[:, 2, 0] - 1.0),
+                np.tanh(f[:, 2, 1] * values[:, 2, 1]),
+                np.tanh(f[:, 2, 2]) * np.log1p(values[:, 2, 2]),
+            ]
+        ).T
+
+
+def largest_z(joint, sweeps=6):
+    """Of the changes of the features of each chain and of their squares, over all chains."""
+    rng = np.random.default_rng(0)
+    chains, values = joint.draw(rng)
+    before = joint.features(chains, values)
+    for _ in range(sweeps):
+        chains = sweep_cells(chains, values, joint.likelihood, SLAB, rng)
+    after, mean = joint.features(chains, values), before.mean(axis=0)
+    change = np.hstack([after - before, (after - mean) ** 2 - (before - mean) ** 2])
+    z = change.mean(axis=0) / change.std(axis=0)
+    return np.max(np.abs(z)) * np.sqrt(CHAINS)
+
+
+JOINTS = {
+    "poisson": lambda: CountJoint("poisson"),
+    "negative binomial": lambda: CountJoint("negative_binomial"),
+    "mixed": MixedJoint,
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", JOINTS)
+def test_sweeps_leave_the_joint_distribution_unchanged(name):
+    assert largest_z(JOINTS[name]()) < 4.0
+
+
+def with_a_wrong_dispersion(monkeypatch):
+    """A prior of log r that is not the model's."""
+    monkeypatch.setattr(counts, "LOG_DISPERSION_SD", 1.0)
+
+
+def with_half_a_ratio(monkeypatch):
+    """The density of the proposal is left out of the ratio of Metropolis and Hastings."""
+    right = direct._proposed
+
+    def broken(here, at, rng):
+        drawn, ratio = right(here, at, rng)
+        return drawn, np.zeros_like(ratio)
+
+    monkeypatch.setattr(direct, "_proposed", broken)
+
+
+def with_a_wrong_jacobian(monkeypatch):
+    """Scales of scores and loadings are drawn as if there were two more rows."""
+    right = scale_rotate_scores
+
+    def broken(chains, known, moved, slab, n, rng):
+        return right(chains, known, moved, slab, n + 2, rng)
+
+    monkeypatch.setattr(direct, "scale_rotate_scores", broken)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "broken", [with_a_wrong_dispersion, with_half_a_ratio, with_a_wrong_jacobian]
+)
+def test_a_broken_step_is_caught(broken, monkeypatch):
+    joint = CountJoint("negative_binomial")
+    state = joint.draw(np.random.default_rng(0))
+    broken(monkeypatch)
+    monkeypatch.setattr(joint, "draw", lambda rng: state)
+    assert largest_z(joint) > 7.0

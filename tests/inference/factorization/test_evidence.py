@@ -1,0 +1,170 @@
+"""The score for K against brute force, and what the search finds."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.special import gammaln, logsumexp
+
+from cuspfa.data.counts import Counts
+from cuspfa.inference.factorization.evidence import (
+    EvidencePath,
+    EvidenceSettings,
+    log_evidence,
+)
+from cuspfa.inference.factorization.run import RunLimits, run_iterations
+from cuspfa.inference.factorization.search import (
+    CountSearchSettings,
+    first_state,
+    fit_given_k,
+    larger,
+    search_over_k,
+)
+from cuspfa.inference.factorization.state import lower_bound
+from cuspfa.inference.factorization.thinning import thinned
+from cuspfa.inference.variational.run import Status
+from cuspfa.model.poisson_factorization import PoissonFactorizationPrior
+
+PRIOR = PoissonFactorizationPrior(5.0, 0.9, 0.8, 3.0, 2.0, size=1.0)
+EXPOSURE = np.array([1.0, 0.5, 2.0])
+
+
+def tiny():
+    x = np.array([[3.0, 0.0], [0.0, 2.0], [6.0, 1.0]])
+    return x, Counts(sparse.csr_matrix(x), EXPOSURE)
+
+
+def brute_force(x, k, size=400_000):
+    """Log p(x | K), the mean over draws of the prior, and its standard error."""
+    rng = np.random.default_rng(k)
+    a, c, e, f = PRIOR.start()
+    scores = rng.gamma(a, 1 / a, (size, 3, k))
+    loadings = rng.gamma(c, 1.0, (size, 2, k)) / rng.gamma(e, 1 / f, (size, 1, k))
+    rate = EXPOSURE[:, None] * np.einsum("sik,sjk->sij", scores, loadings)
+    logs = (x * np.log(rate) - rate - gammaln(x + 1)).sum(axis=(1, 2))
+    weights = np.exp(logs - logs.max())
+    error = weights.std() / weights.mean() / np.sqrt(size)
+    return logsumexp(logs) - np.log(size), error
+
+
+def tiny_state(k):
+    """A run of K columns, of which no hyperparameter is learned."""
+    _, data = tiny()
+    state = first_state(data, PRIOR, 1)
+    while state.n_factors < k:
+        state = larger(state, data, PRIOR, CountSearchSettings())
+    return run_iterations(state, data, PRIOR, RunLimits(1e-6)).state, data
+
+
+SLOW = EvidenceSettings(steps=20, n_sweeps=300, n_burn=10)
+
+
+def path_value(k, settings=SLOW):
+    """By a path, without P(H* = K) and log K!: columns of a tiny problem exchange their places."""
+    state, data = tiny_state(k)
+    found = log_evidence(state, data, PRIOR, np.random.default_rng(0), settings)
+    return found.value - PRIOR.log_count_probability(k) - gammaln(k + 1), found.error
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_a_path_gives_the_evidence(k):
+    x, _ = tiny()
+    truth, error = brute_force(x, k)
+    value, own = path_value(k)
+    assert abs(value - truth) < 4 * np.hypot(error, own) + 0.05 < 0.6
+
+
+def test_at_the_start_of_a_path_the_mean_is_the_bound():
+    state, data = tiny_state(2)
+    path, rng = EvidencePath(state, data), np.random.default_rng(0)
+    values, at = [], path.start(rng)
+    for _ in range(8000):
+        at, split = path.sweep(at, 0.0, rng)
+        values.append(path.log_ratio(at, split))
+    bound = lower_bound(state, data, PRIOR, data.constant).total - PRIOR.log_count_probability(2)
+    assert abs(np.mean(values) - bound) < 4 * np.std(values) / np.sqrt(len(values))
+
+
+def without_rates(self, at, split):
+    """As if d_h were given."""
+    left_out = (self.state.hyper.rate_scale - self.rate_rate) * at.rates
+    return LOG_RATIO(self, at, split) + float(np.sum(left_out))
+
+
+def another_prior_of_loadings(self, at, s, rng):
+    """Loadings as if the prior had another shape."""
+    state = self.state
+    wrong = state.hyper._replace(loading_shape=3 * state.hyper.loading_shape)
+    self.state = state._replace(hyper=wrong)
+    try:
+        return SWEEP(self, at, s, rng)
+    finally:
+        self.state = state
+
+
+LOG_RATIO, SWEEP = EvidencePath.log_ratio, EvidencePath.sweep
+
+
+@pytest.mark.parametrize(
+    ("name", "broken"), [("log_ratio", without_rates), ("sweep", another_prior_of_loadings)]
+)
+def test_a_wrong_path_is_caught(name, broken, monkeypatch):
+    x, _ = tiny()
+    monkeypatch.setattr(EvidencePath, name, broken)
+    assert abs(path_value(2, SLOW._replace(n_sweeps=100))[0] - brute_force(x, 2)[0]) > 0.6
+
+
+def test_thinned_tables_are_independent_and_add_up():
+    rng = np.random.default_rng(0)
+    rate = rng.gamma(2.0, 2.0, (20, 10))
+    pairs = []
+    for _ in range(300):
+        x = sparse.csr_matrix(rng.poisson(rate).astype(float))
+        kept, held = thinned(Counts(x, np.ones(20)), 0.75, rng)
+        assert abs(kept.x + held.x - x).sum() == 0
+        pairs.append((kept.x.toarray().ravel(), held.x.toarray().ravel()))
+    np.testing.assert_allclose(kept.exposure, 0.75)
+    one, other = (np.array(part) for part in zip(*pairs, strict=True))
+    covariance = np.mean((one - one.mean(axis=0)) * (other - other.mean(axis=0)), axis=0)
+    scale = np.sqrt(one.var(axis=0) * other.var(axis=0))
+    assert abs(np.mean(covariance / scale)) < 4 / np.sqrt(300 * 200)
+    np.testing.assert_allclose(other.mean(), 0.25 * rate.mean(), rtol=0.03)
+
+
+def simulated(n, p, k, mean, *, seed):
+    rng = np.random.default_rng(seed)
+    rate = rng.gamma(0.3, 1 / 0.3, (n, k)) @ (rng.gamma(0.3, 1.0, (k, p)))
+    rate *= mean / rate.mean()
+    x = rng.poisson(rate).astype(float)
+    return x, Counts(sparse.csr_matrix(x), np.ones(n))
+
+
+@pytest.mark.parametrize(("size", "k", "mean"), [((150, 60), 2, 0.5), ((200, 80), 4, 1.5)])
+def test_the_search_finds_k(size, k, mean):
+    _, data = simulated(size[0], size[1], k, mean, seed=k)
+    prior = PoissonFactorizationPrior().for_data(data.mean_rate)
+    found = search_over_k(data, prior, np.random.default_rng(0), max_factors=12)
+    assert found.run.state.n_factors == k
+    assert found.run.status is Status.CONVERGED
+    assert found.scores[k].evidence > 20.0
+    assert found.scores[k + 1].evidence < 0.0
+    assert found.scores[k].held_out > 5.0 > found.scores[k + 1].held_out
+
+
+def test_noise_has_one_factor_and_zeros_none():
+    rng = np.random.default_rng(0)
+    for x, k in ((rng.poisson(1.0, (80, 30)), 1), (np.zeros((10, 5)), 0)):
+        data = Counts(sparse.csr_matrix(x.astype(float)), np.ones(len(x)))
+        prior = PoissonFactorizationPrior().for_data(data.mean_rate)
+        found = search_over_k(data, prior, np.random.default_rng(0), max_factors=5)
+        assert found.run.state.n_factors == k
+
+
+def test_a_given_k_is_kept_and_too_much_work_leaves_out_the_sweeps():
+    _, data = simulated(100, 40, 3, 1.0, seed=1)
+    prior = PoissonFactorizationPrior().for_data(data.mean_rate)
+    rng = np.random.default_rng(0)
+    assert fit_given_k(data, prior, rng, 5).run.state.n_factors == 5
+    cheap = CountSearchSettings(exact_work=0.0)
+    found = search_over_k(data, prior, rng, max_factors=8, settings=cheap)
+    assert not found.scores
+    assert 1 <= found.run.state.n_factors <= 4
