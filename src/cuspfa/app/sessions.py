@@ -40,8 +40,8 @@ class PageLimits:
     """What a person may use."""
 
     pages: int = 4
-    """Open at the same time. A browser makes six connections to a host, and each page holds one: with
-    six pages none could ask for anything."""
+    """Open at the same time. A browser makes six connections to a host, and each page holds one:
+    with six pages none could ask for anything."""
     upload: int = 1 << 28
     """Bytes of a file."""
     seconds: float = 600.0
