@@ -29,6 +29,10 @@ from cuspfa.inference.variational.elbo import Bound
 from cuspfa.inference.variational.px_step import best_scale_rotation
 from cuspfa.missing.updates import RowwiseLoadings
 from cuspfa.model.likelihoods.base import CellExpectations, Likelihood
+from cuspfa.model.likelihoods.continuous import ContinuousLikelihood, ContinuousParameters
+from cuspfa.model.likelihoods.gaussian import noise_bound, update_noise
+from cuspfa.model.likelihoods.mixed import MixedLikelihood
+from cuspfa.model.likelihoods.ordinal import OrdinalLikelihood
 from cuspfa.model.slabs import LOG_2PI, Slab
 
 STEP_HALVINGS = 12
@@ -37,6 +41,8 @@ LEAST_SHIFT = 1e-2
 """Twice the nats that a step of the locations must be worth."""
 STEP_ROUNDING = 1e-11
 """A fall by less than this part of a row's or column's terms is rounding error."""
+DIFFERENCE, SMALLEST_GAP = 1e-3, 1e-6
+"""Of numerical derivatives by cut-points; the least difference of two cut-points."""
 FALL_ROUNDING = 1e-10
 """A fall of the objective by less than this part of the sum of its terms' absolute values is
 rounding error."""
@@ -111,10 +117,89 @@ def objective(state: RunState, model: CellModel) -> Bound:
         likelihood=float(np.sum(state.cells.value)),
         loadings=loadings,
         scores=-float(np.sum(divergence(state.scores))),
-        noise=model.likelihood.log_prior(state.parameters),
+        noise=log_prior(model.likelihood, state.parameters),
         labels=model.prior.log_count_probability(k),
         sticks=0.0,
     )
+
+
+def log_prior(likelihood: Likelihood, parameters: Any) -> float:
+    """E[log p] − E[log q] of the parameters; the log density where these are numbers."""
+    if isinstance(likelihood, MixedLikelihood):
+        pairs = zip(likelihood.parts, parameters, strict=True)
+        return sum(log_prior(part.likelihood, own) for part, own in pairs)
+    if isinstance(likelihood, ContinuousLikelihood):
+        return noise_bound(parameters.noise, noise_prior(likelihood))
+    assert isinstance(likelihood, OrdinalLikelihood)
+    return float(likelihood.log_cut_density(parameters).sum())
+
+
+def noise_prior(likelihood: ContinuousLikelihood) -> CuspPrior:
+    """The prior of the noise variances of continuous columns."""
+    return CuspPrior(noise_shape=likelihood.noise_shape, noise_rate=likelihood.noise_rate)
+
+
+def updated(
+    likelihood: Likelihood, values: Array, mean: Array, variance: Array, parameters: Any
+) -> Any:
+    """Parameters with a larger Σ e0 + `log_prior`: the best of continuous columns."""
+    if isinstance(likelihood, MixedLikelihood):
+        cells = likelihood._cells(values, mean, variance, parameters)
+        return tuple(updated(part, *own) for part, own in cells)
+    if isinstance(likelihood, OrdinalLikelihood):
+        return updated_cuts(likelihood, values, mean, variance, parameters)
+    assert isinstance(likelihood, ContinuousLikelihood)
+    observed = ~np.isnan(values)
+    counts = observed.sum(axis=0)
+    location = parameters.location
+    if not likelihood.fixed_location:
+        location = np.nansum(values - mean, axis=0) / counts
+    squares = np.where(observed, (values - location - mean) ** 2 + variance, 0.0)
+    noise = update_noise(squares.sum(axis=0), counts, noise_prior(likelihood))
+    return ContinuousParameters(location, noise)
+
+
+def updated_cuts(
+    likelihood: OrdinalLikelihood, values: Array, mean: Array, variance: Array, cuts: Array
+) -> Array:
+    """A Newton step for κ_j1 and the logarithms of differences, by numerical derivatives.
+
+    A column whose value would fall takes half of the step, and so on.
+    """
+    finite = np.isfinite(cuts)
+    size = cuts.shape[1]
+
+    def moved(step: Array) -> Array:
+        safe = np.where(finite, cuts, 0.0)
+        gaps = np.where(finite[:, 1:], np.diff(safe, axis=1), 1.0) * np.exp(step[:, 1:])
+        first = safe[:, :1] + step[:, :1]
+        places = np.cumsum(np.concatenate([first, np.maximum(gaps, SMALLEST_GAP)], axis=1), axis=1)
+        return np.where(finite, places, np.inf)
+
+    def value(step: Array) -> Array:
+        at = moved(step)
+        cells = likelihood.expectations(values, mean, variance, at)
+        return np.asarray(cells.value.sum(axis=0) + likelihood.log_cut_density(at))
+
+    unit = DIFFERENCE * np.eye(size)[:, None, :] * finite
+    here = value(np.zeros(cuts.shape))
+    up, down = ([value(sign * one) for one in unit] for sign in (1.0, -1.0))
+    slope = (np.array(up) - np.array(down)).T / (2.0 * DIFFERENCE)
+    bend = np.empty((len(cuts), size, size))
+    for c, d in np.ndindex(size, size):
+        corners = [value(s * unit[c] + t * unit[d]) * s * t for s in (1, -1) for t in (1, -1)]
+        bend[:, c, d] = np.sum(corners, axis=0) / (4.0 * DIFFERENCE**2)
+    # Of a bound that is not concave here, or hardly curved, the step is a bounded one uphill.
+    curved, axes = np.linalg.eigh(-bend)
+    curved = np.maximum(np.abs(curved), 1e-3 + np.abs(slope).max(axis=1, keepdims=True) / 2.0)
+    step = np.einsum("jab,jb,jcb,jc->ja", axes, 1.0 / curved, axes, slope)
+    for _ in range(STEP_HALVINGS):
+        worse = ~(value(step) >= here)
+        if not np.any(worse):
+            break
+        step[worse] /= 2.0
+    step[worse] = 0.0
+    return moved(step)
 
 
 def step_row_scores(state: RunState, model: CellModel) -> RunState:
@@ -214,7 +299,7 @@ def step_column_loadings(state: RunState, model: CellModel) -> RunState:
 def step_parameters(state: RunState, model: CellModel) -> RunState:
     """The parameters of the likelihood: cut-points, locations, noise."""
     mean, variance = linear_moments(state.loadings, state.scores)
-    parameters = model.likelihood.update(model.values, mean, variance, state.parameters)
+    parameters = updated(model.likelihood, model.values, mean, variance, state.parameters)
     return state._replace(
         parameters=parameters, cells=model.expectations(mean, variance, parameters)
     )
@@ -253,7 +338,7 @@ def step_shift(state: RunState, model: CellModel) -> RunState:
 
     def total(at: RunState) -> float:
         own = float(np.sum(at.cells.value) - np.sum(divergence(at.scores)))
-        return own + model.likelihood.log_prior(at.parameters)
+        return own + log_prior(model.likelihood, at.parameters)
 
     return moved if total(moved) >= total(state) else state
 

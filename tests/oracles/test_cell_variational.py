@@ -160,7 +160,7 @@ def test_the_objective_of_certain_loadings_is_a_lower_bound():
     model = ordinal_model(rows, point=True)
     state = start_at(0.9 * np.ones((4, 1)), model)
     prior = SLAB.log_density(np.sum(state.loadings.mean**2, axis=0), 4).sum()
-    prior += model.likelihood.log_prior(state.parameters)
+    prior += steps.log_prior(model.likelihood, state.parameters)
     prior += model.prior.log_count_probability(1)
     exact = literal.log_marginal(model.values, state.loadings.mean, state.parameters) + prior
     values = [objective(state, model).total]

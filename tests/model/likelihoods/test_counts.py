@@ -168,26 +168,6 @@ def test_log_densities_are_those_of_scipy(family):
         assert found[i, j] == pytest.approx(want, abs=1e-9)
 
 
-@pytest.mark.parametrize("family", COUNT_KINDS)
-def test_an_update_raises_the_objective_until_it_is_at_rest(family):
-    one, values, known = small_table(family)
-    f, v = np.zeros((5, 3)), np.full((5, 3), 0.2)
-
-    def objective(at):
-        return one.expectations(values, f, v, at).value.sum() + one.log_prior(at)
-
-    before = objective(known)
-    for _ in range(30):
-        known = one.update(values, f, v, known)
-        assert objective(known) >= before - 1e-9
-        before = objective(known)
-    packed, h = one.pack(known), 1e-4
-    for s in range(len(packed)):
-        step = h * (np.arange(len(packed)) == s)
-        ends = [objective(one.unpack(packed + sign * step)) for sign in (1, -1)]
-        assert (ends[0] - ends[1]) / (2 * h) == pytest.approx(0.0, abs=0.02)
-
-
 def test_counts_have_their_mean_and_variance():
     one = CountLikelihood(("a",), "negative_binomial", (0.0,))
     known = CountParameters(np.array([np.log(4.0)]), np.array([2.0]))
@@ -198,16 +178,6 @@ def test_counts_have_their_mean_and_variance():
     assert one.response_variance(known)[0] == pytest.approx(logs.var(), rel=0.02)
     expected = one.mean(np.zeros((1, 1)), np.full((1, 1), 0.5), known)
     assert expected[0, 0] == pytest.approx(4.0 * np.exp(0.25))
-
-
-@pytest.mark.parametrize("family", COUNT_KINDS)
-def test_json_gives_the_likelihood_back(family):
-    one, _, known = small_table(family)
-    again, parameters = CountLikelihood.from_json(one.to_json(known))
-    assert again == one
-    assert np.array_equal(parameters.location, known.location)
-    assert np.array_equal(parameters.dispersion, known.dispersion)
-    assert [row["column"] for row in one.describe(known)] == list(one.names)
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,11 @@
 """The ordinal likelihood against integrals, many digits and numerical derivatives."""
 
-import json
 from itertools import pairwise
 
 import mpmath
 import numpy as np
 import pytest
-from scipy import integrate, special, stats
+from scipy import integrate, special
 
 from cuspfa.errors import DataError, InputError
 from cuspfa.model.likelihoods.ordinal import OrdinalLikelihood
@@ -31,13 +30,6 @@ def log_probability(link, code, f, cuts):
 
 def normal_density(x, mean, sd):
     return np.exp(-0.5 * ((x - mean) / sd) ** 2) / (sd * np.sqrt(2 * np.pi))
-
-
-def best_cuts(one, values, mean, variance, cuts):
-    """After many updates."""
-    for _ in range(12):
-        cuts = one.update(values, mean, variance, cuts)
-    return cuts
 
 
 def numerical_derivatives(function, at, step=1e-3):
@@ -123,71 +115,6 @@ def test_far_out_cells_keep_their_digits(link, f):
         np.testing.assert_allclose([part[0, 0] for part in got], want, rtol=1e-9, atol=1e-13)
     # The chance of the outermost category is nearly one or nearly zero: both are finite.
     assert np.all(np.isfinite([part[0, 0] for part in got]))
-
-
-@pytest.mark.parametrize("link", LINKS)
-def test_cut_derivatives_are_those_of_the_expected_value(link):
-    rng = np.random.default_rng(0)
-    values = np.column_stack([rng.integers(0, 4, 30), rng.integers(0, 2, 30)]).astype(float)
-    values[3, 0] = values[5, 1] = np.nan
-    mean, sd = rng.normal(size=(30, 2)), rng.uniform(0.1, 1.0, size=(30, 2))
-    one = family(link)
-    value, gradient, hessian = one._cut_derivatives(values, mean, sd, CUTS)
-    total = one.expectations(values, mean, sd**2, CUTS).value.sum() + one.log_prior(CUTS)
-    assert value.sum() == pytest.approx(total)
-    step = 1e-5
-    for j, c in ((0, 0), (0, 1), (0, 2), (1, 0)):
-        above, below = CUTS.copy(), CUTS.copy()
-        above[j, c] += step
-        below[j, c] -= step
-        up, down = (one._cut_derivatives(values, mean, sd, at) for at in (above, below))
-        assert gradient[j, c] == pytest.approx((up[0] - down[0])[j] / (2 * step), rel=1e-6)
-        found = (up[1] - down[1])[j] / (2 * step)
-        np.testing.assert_allclose(hessian[j, c], found - np.isinf(CUTS[j]) * (c > 0), atol=1e-5)
-
-
-@pytest.mark.parametrize("link", LINKS)
-def test_update_finds_the_best_cut_points(link):
-    rng = np.random.default_rng(1)
-    one = family(link, cut_sd=1e4)
-    truth = CUTS
-    f = 0.7 * rng.normal(size=(3000, 2))
-    values = one.check(one.sample(f, truth, rng))
-    start = one.initial(values)
-    # Known linear predictors: an ordered regression with only its cut-points unknown.
-    found = best_cuts(one, values, f, np.full(f.shape, 1e-12), start)
-    np.testing.assert_allclose(found[0], truth[0], atol=0.12)
-    np.testing.assert_allclose(found[1, 0], truth[1, 0], atol=0.12)
-    _, gradient, _ = one._cut_derivatives(values, f, np.full(f.shape, 1e-6), found)
-    assert np.max(np.abs(gradient)) < 1e-3  # of 3000 cells
-    assert np.all(np.abs(one._cut_derivatives(values, f, 1e-6 + 0 * f, start)[1][0]) > 1)
-
-
-def test_update_never_lowers_its_value_and_keeps_the_order():
-    rng = np.random.default_rng(2)
-    one = family()
-    for _ in range(20):
-        values = np.column_stack([rng.integers(0, 4, 12), rng.integers(0, 2, 12)]).astype(float)
-        mean, sd = 3 * rng.normal(size=(12, 2)), rng.uniform(0, 2, size=(12, 2))
-        cuts = np.full((2, 3), np.inf)
-        cuts[0], cuts[1, 0] = np.sort(4 * rng.normal(size=3)), rng.normal()
-        found = one.update(values, mean, sd**2, cuts)
-        before = one._cut_derivatives(values, mean, sd, cuts)[0]
-        after = one._cut_derivatives(values, mean, sd, found)[0]
-        assert np.all(after >= before - 1e-9)
-        assert np.all(np.diff(found[0]) > 0)
-
-
-def test_a_category_without_values_has_ordered_cut_points():
-    one = family()
-    values = np.column_stack([np.repeat([0.0, 1.0, 3.0], 20), np.tile([0.0, 1.0], 30)])
-    zero = np.zeros(values.shape)
-    start = np.array([[-1, 0, 1], [0, np.inf, np.inf]])
-    found = best_cuts(one, values, zero, zero + 1e-12, start)
-    assert np.all(np.isfinite(found[0]))
-    assert np.all(np.diff(found[0]) > 0)
-    # The shares of what there is: 1/3 in each of three categories, nothing in the empty one.
-    np.testing.assert_allclose(found[0], stats.norm.ppf([1 / 3, 2 / 3, 2 / 3]), atol=0.02)
 
 
 def test_levels_are_those_that_were_observed():
@@ -281,7 +208,7 @@ def test_the_prior_of_the_cut_points_is_a_density():
     one = OrdinalLikelihood(((0, 1, 2), (0, 1)), ("x", "y"), cut_sd=1.3)
 
     def density(high, low, single):
-        return np.exp(one.log_prior(np.array([[low, high], [single, np.inf]])))
+        return np.exp(one.log_cut_density(np.array([[low, high], [single, np.inf]])).sum())
 
     grid = np.linspace(-8, 8, 81)
     width = grid[1] - grid[0]
@@ -294,12 +221,8 @@ def test_the_prior_of_the_cut_points_is_a_density():
     assert total == pytest.approx(1.0, abs=1e-3)
 
 
-def test_json_keeps_everything():
+def test_a_shift_of_predictors_and_cut_points_changes_nothing():
     one = family("logit", 3.0)
-    made, cuts = OrdinalLikelihood.from_json(json.loads(json.dumps(one.to_json(CUTS))))
-    assert made == one
-    np.testing.assert_array_equal(cuts, CUTS)
-    assert one.describe(CUTS)[1] == {"column": "correct", "levels": [0, 1], "cuts": [0.4]}
     shifted = one.shifted(CUTS, np.array([1.0, -1.0]))
     values, zero = np.array([[2.0, 0.0]]), np.zeros((1, 2))
     np.testing.assert_allclose(

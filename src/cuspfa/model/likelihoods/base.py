@@ -136,16 +136,8 @@ class Likelihood(Protocol):
     ) -> tuple[Array, Array]:
         """Third and fourth derivatives of the normalizer of `tilted` by the mean, (n, q) each."""
 
-    def update(
-        self, values: Array, mean: Array, variance: Array, parameters: Parameters
-    ) -> Parameters:
-        """Parameters with a larger Σ e0 + `log_prior`."""
-
     def shifted(self, parameters: Parameters, amount: Array) -> Parameters:
         """Parameters with which f_j + amount_j has the density that f_j had before."""
-
-    def log_prior(self, parameters: Parameters) -> float:
-        """E[log p] − E[log q] of the parameters; the log density where these are numbers."""
 
     # --- scores integrated out ---
 
@@ -225,12 +217,6 @@ class Likelihood(Protocol):
 
     def mean(self, mean: Array, variance: Array, parameters: Parameters) -> Array:
         """Expected values as a user has them, for f_ij ~ N(mean, variance)."""
-
-    def to_json(self, parameters: Parameters) -> dict[str, Any]:
-        """Fields and parameters as JSON values."""
-
-    def describe(self, parameters: Parameters) -> list[dict[str, Any]]:
-        """A row of named values for each column, for tables."""
 
 
 @cache

@@ -23,7 +23,7 @@ from cuspfa.model.likelihoods.base import (
     Tangents,
     TiltedMoments,
 )
-from cuspfa.model.likelihoods.gaussian import Noise, noise_bound, update_noise
+from cuspfa.model.likelihoods.gaussian import Noise, update_noise
 from cuspfa.model.prior import CuspPrior
 from cuspfa.model.slabs import LOG_2PI
 
@@ -122,19 +122,6 @@ class ContinuousLikelihood:
     ) -> tuple[Array, Array]:
         """Zero: the normalizer is quadratic."""
         return np.zeros_like(mean), np.zeros_like(mean)
-
-    def update(
-        self, values: Array, mean: Array, variance: Array, parameters: ContinuousParameters
-    ) -> ContinuousParameters:
-        """Best locations, then the best q(σ²)."""
-        observed = ~np.isnan(values)
-        counts = observed.sum(axis=0)
-        if not self.fixed_location:
-            location = np.nansum(values - mean, axis=0) / counts
-            parameters = parameters._replace(location=location)
-        _, residual = _residuals(values, mean, parameters)
-        rss = np.sum(residual**2 + variance * observed, axis=0)
-        return parameters._replace(noise=update_noise(rss, counts, self._prior))
 
     def shifted(self, parameters: ContinuousParameters, amount: Array) -> ContinuousParameters:
         """Locations μ_j − amount_j; unchanged where these are fixed."""
@@ -261,10 +248,6 @@ class ContinuousLikelihood:
         """The parameters as they are: z is known."""
         return parameters
 
-    def log_prior(self, parameters: ContinuousParameters) -> float:
-        """Of the noise."""
-        return noise_bound(parameters.noise, self._prior)
-
     def response_variance(self, parameters: ContinuousParameters) -> Array:
         """The noise variance of each column."""
         return np.asarray(1.0 / parameters.noise.precision)
@@ -285,40 +268,6 @@ class ContinuousLikelihood:
     def mean(self, mean: Array, variance: Array, parameters: ContinuousParameters) -> Array:
         """The location and the mean of f."""
         return self._outside(parameters.location + mean)
-
-    def to_json(self, parameters: ContinuousParameters) -> dict[str, Any]:
-        """Fields and parameters as lists."""
-        return {
-            "likelihood": "continuous",
-            "names": list(self.names),
-            "noise_prior": [self.noise_shape, self.noise_rate],
-            "fixed_location": self.fixed_location,
-            "center": None if self.center is None else list(self.center),
-            "scale": None if self.scale is None else list(self.scale),
-            "location": parameters.location.tolist(),
-            "noise": [part.tolist() for part in parameters.noise],
-        }
-
-    @classmethod
-    def from_json(cls, saved: dict[str, Any]) -> tuple[ContinuousLikelihood, ContinuousParameters]:
-        """What `to_json` made."""
-        noise_shape, noise_rate = saved["noise_prior"]
-        center, scale = (
-            None if saved.get(name) is None else tuple(saved[name]) for name in ("center", "scale")
-        )
-        made = cls(
-            tuple(saved["names"]), noise_shape, noise_rate, saved["fixed_location"], center, scale
-        )
-        shape, rate = (np.array(part) for part in saved["noise"])
-        return made, ContinuousParameters(np.array(saved["location"]), Noise(shape, rate))
-
-    def describe(self, parameters: ContinuousParameters) -> list[dict[str, Any]]:
-        """Name, location and noise variance of each column."""
-        own = zip(self.names, parameters.location, 1.0 / parameters.noise.precision, strict=True)
-        return [
-            {"column": name, "location": round(float(mu), 4), "noise_variance": round(float(v), 4)}
-            for name, mu, v in own
-        ]
 
 
 def _residuals(

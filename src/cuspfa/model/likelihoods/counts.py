@@ -57,9 +57,6 @@ LOG_DISPERSION_MEAN, LOG_DISPERSION_SD = 1.0, 2.0
 """Of the prior of log r: 95 % of r are between 0.05 and 150."""
 SMALLEST_LOG_DISPERSION, LARGEST_LOG_DISPERSION = -7.0, 14.0
 """Beyond which its likelihood is flat to the digits of its sums."""
-LONGEST_DISPERSION_STEP = 2.0
-UPDATE_STEPS, UPDATE_HALVINGS = 3, 20
-"""Newton's steps of `update`, and halvings of each."""
 
 
 class CountParameters(NamedTuple):
@@ -231,7 +228,7 @@ class CountLikelihood:
         logs = np.zeros(mean.shape)
         for at, size, x, r, shift, m, v in self._blocks(values, mean, variance, parameters):
             center, sd, z, parts, *_ = self._around_mode(size, x, r, shift, m, v)
-            own = _by_log_dispersion(x, center + sd * z + shift, r)[0]
+            own = _by_log_dispersion(x, center + sd * z + shift, r)
             logs.flat[at] = np.sum(parts * own, axis=0)
         return np.concatenate([slope, logs], axis=1)
 
@@ -243,71 +240,8 @@ class CountLikelihood:
         counts, shift = self._counts_and_shift(values, linear, parameters)
         observed = ~np.isnan(counts)
         x = np.where(observed, counts, 0.0)
-        own = _by_log_dispersion(x, linear + shift, parameters.dispersion)[0]
+        own = _by_log_dispersion(x, linear + shift, parameters.dispersion)
         return np.concatenate([slope, np.where(observed, own, 0.0)], axis=1)
-
-    def update(
-        self, values: Array, mean: Array, variance: Array, parameters: CountParameters
-    ) -> CountParameters:
-        """Newton's steps for locations and for log r, in turn; a step that lowers is halved."""
-
-        def value_of(known: CountParameters) -> Array:
-            own = self.expectations(values, mean, variance, known).value.sum(axis=0)
-            return np.asarray(own + self._log_priors(known))
-
-        here = value_of(parameters)
-        for _ in range(UPDATE_STEPS):
-            for by_location in (True, False):
-                if not by_location and self._is_poisson:
-                    continue
-                step = self._update_step(values, mean, variance, parameters, by_location)
-                for _ in range(UPDATE_HALVINGS):
-                    trial = self._stepped(parameters, step, by_location)
-                    there = value_of(trial)
-                    worse = ~(there >= here)
-                    if not np.any(worse):
-                        break
-                    step = np.where(worse, step / 2.0, step)
-                step = np.where(worse, 0.0, step)
-                parameters = self._stepped(parameters, step, by_location)
-                here = value_of(parameters)
-        return parameters
-
-    def _update_step(
-        self,
-        values: Array,
-        mean: Array,
-        variance: Array,
-        known: CountParameters,
-        by_location: bool,
-    ) -> Array:
-        if by_location:
-            cells = self.expectations(values, mean, variance, known)
-            pull = (known.location - np.array(self.center)) / self.location_sd**2
-            slope = cells.slope.sum(axis=0) - pull
-            bend = -cells.curvature.sum(axis=0) + self.location_sd**-2
-        else:
-            counts, shift = self._counts_and_shift(values, mean, known)
-            observed = ~np.isnan(counts)
-            x, first, second = np.where(observed, counts, 0.0), 0.0, 0.0
-            for node, weight in zip(*hermite_nodes(QUADRATURE_NODES), strict=True):
-                own = _by_log_dispersion(x, mean + shift + node * np.sqrt(variance), known[1])
-                first, second = first + weight * own[0], second + weight * own[1]
-            logs = np.log(known.dispersion)
-            slope = np.sum(np.where(observed, first, 0.0), axis=0)
-            slope = slope - (logs - LOG_DISPERSION_MEAN) / LOG_DISPERSION_SD**2
-            bend = np.maximum(-np.sum(np.where(observed, second, 0.0), axis=0), 0.0)
-            bend = bend + LOG_DISPERSION_SD**-2
-        longest = LONGEST_DISPERSION_STEP
-        return np.asarray(np.clip(slope / bend, -longest, longest))
-
-    def _stepped(
-        self, parameters: CountParameters, step: Array, by_location: bool
-    ) -> CountParameters:
-        if by_location:
-            return parameters._replace(location=parameters.location + step)
-        logs = np.log(parameters.dispersion) + step
-        return parameters._replace(dispersion=_as_dispersion(logs))
 
     def shifted(self, parameters: CountParameters, amount: Array) -> CountParameters:
         """Locations μ_j − amount_j."""
@@ -435,10 +369,6 @@ class CountLikelihood:
         """The parameters as they are."""
         return parameters
 
-    def log_prior(self, parameters: CountParameters) -> float:
-        """Of all columns."""
-        return float(self._log_priors(parameters).sum())
-
     # --- prediction ---
 
     def response_variance(self, parameters: CountParameters) -> Array:
@@ -468,35 +398,6 @@ class CountLikelihood:
         """Expected counts; the offsets are a part of `mean`."""
         logs = mean + parameters.location + 0.5 * variance
         return np.asarray(np.exp(np.minimum(logs, LARGEST_LOG_RATE)))
-
-    def to_json(self, parameters: CountParameters) -> dict[str, Any]:
-        """Fields and parameters as lists."""
-        return {
-            "likelihood": "counts",
-            "family": self.family,
-            "names": list(self.names),
-            "center": list(self.center),
-            "location_sd": self.location_sd,
-            "location": parameters.location.tolist(),
-            "dispersion": None if self._is_poisson else parameters.dispersion.tolist(),
-        }
-
-    @classmethod
-    def from_json(cls, saved: dict[str, Any]) -> tuple[CountLikelihood, CountParameters]:
-        """What `to_json` made."""
-        names, center = tuple(saved["names"]), tuple(saved["center"])
-        made = cls(names, saved["family"], center, saved["location_sd"])
-        known = saved["dispersion"]
-        dispersion = np.full(len(names), np.inf) if known is None else np.array(known)
-        return made, CountParameters(np.array(saved["location"]), dispersion)
-
-    def describe(self, parameters: CountParameters) -> list[dict[str, Any]]:
-        """Name, location and dispersion of each column."""
-        own = zip(self.names, *parameters, strict=True)
-        return [
-            {"column": name, "location": round(float(mu), 4), "dispersion": round(float(r), 4)}
-            for name, mu, r in own
-        ]
 
     # --- inside ---
 
@@ -633,16 +534,13 @@ def _trigamma(x: Array) -> Array:
     return np.asarray(polygamma(1, x))
 
 
-def _by_log_dispersion(x: Array, log_rate: Array, r: Array) -> tuple[Array, Array]:
-    """First and second derivatives of the log density of cells by log r."""
+def _by_log_dispersion(x: Array, log_rate: Array, r: Array) -> Array:
+    """The derivative of the log density of cells by log r."""
     u = np.minimum(log_rate, LARGEST_LOG_RATE) - np.log(r)
     share = expit(u)
     above = np.maximum(u, 0.0) + np.log1p(np.exp(-np.abs(u)))
     ratio = (x + r) * (1.0 - share) / r
-    first = r * (digamma(x + r) - digamma(r) - above + 1.0 - ratio)
-    second = r * (share - (1.0 - share) * (1.0 - ratio))
-    second = second + r**2 * (_trigamma(x + r) - _trigamma(r))
-    return np.asarray(first), np.asarray(first + second)
+    return np.asarray(r * (digamma(x + r) - digamma(r) - above + 1.0 - ratio))
 
 
 def _constants(x: Array, r: Array) -> Array:

@@ -41,8 +41,6 @@ class LinkFunctions(NamedTuple):
     terms: Callable[[Array, Array], IntervalTerms]
     curvature: Callable[[Array, Array, IntervalTerms], Array]
     """∂²ℓ/∂f²."""
-    second: Callable[[Array, Array, IntervalTerms], tuple[Array, Array, Array]]
-    """∂²ℓ by uu, ll and ul."""
 
 
 def _probit_terms(lower: Array, upper: Array) -> IntervalTerms:
@@ -90,11 +88,6 @@ def probit_further(lower: Array, upper: Array) -> tuple[Array, Array]:
     return third, b3 - a3
 
 
-def _probit_second(lower: Array, upper: Array, at: IntervalTerms) -> tuple[Array, Array, Array]:
-    """∂²ℓ by uu, ll and ul."""
-    return -at.a * (upper + at.a), at.b * (lower - at.b), at.a * at.b
-
-
 def _logit_terms(lower: Array, upper: Array) -> IntervalTerms:
     """P = σ(u) − σ(l) = σ(u) σ(−l) {1 − e^{l−u}}."""
     (above, log_below), (below, log_above) = _logistic(-upper), _logistic(lower)
@@ -117,15 +110,7 @@ def _logit_curvature(lower: Array, upper: Array, at: IntervalTerms) -> Array:
     return np.asarray(-above * (1.0 - above) - below * (1.0 - below))
 
 
-def _logit_second(lower: Array, upper: Array, at: IntervalTerms) -> tuple[Array, Array, Array]:
-    """∂²ℓ by uu, ll and ul."""
-    above, below = _logistic(-upper)[0], _logistic(lower)[0]
-    between = np.exp(lower - upper)
-    ul = between / (1.0 - between) ** 2
-    return -above * (1.0 - above) - ul, -below * (1.0 - below) - ul, ul
-
-
-PROBIT = LinkFunctions(_probit_terms, _probit_curvature, _probit_second)
-LOGIT = LinkFunctions(_logit_terms, _logit_curvature, _logit_second)
+PROBIT = LinkFunctions(_probit_terms, _probit_curvature)
+LOGIT = LinkFunctions(_logit_terms, _logit_curvature)
 LINKS = {"probit": PROBIT, "logit": LOGIT}
 """By their names."""

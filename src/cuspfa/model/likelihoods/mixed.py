@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -20,16 +20,7 @@ from cuspfa.model.likelihoods.base import (
     Tangents,
     TiltedMoments,
 )
-from cuspfa.model.likelihoods.continuous import ContinuousLikelihood
 from cuspfa.model.likelihoods.counts import CountLikelihood
-from cuspfa.model.likelihoods.ordinal import OrdinalLikelihood
-
-READERS: dict[str, Callable[[dict[str, Any]], tuple[Likelihood, Any]]] = {
-    "ordinal": OrdinalLikelihood.from_json,
-    "continuous": ContinuousLikelihood.from_json,
-    "counts": CountLikelihood.from_json,
-}
-"""The likelihoods that a part may be, by their names in files."""
 
 
 class Part(NamedTuple):
@@ -81,51 +72,39 @@ class MixedLikelihood:
         self, values: Array, mean: Array, variance: Array, parameters: tuple[Any, ...]
     ) -> CellExpectations:
         """Column by column."""
-        found = CellExpectations(*np.empty((3, *mean.shape)))
-        for part, own in zip(self.parts, parameters, strict=True):
-            at = (slice(None), part.columns)
-            cells = part.likelihood.expectations(
-                values[:, part.places], mean[at], variance[at], own
-            )
-            for whole, piece in zip(found, cells, strict=True):
-                whole[at] = piece
-        return found
+        cells = self._cells(values, mean, variance, parameters)
+        return CellExpectations(*self._joined([one.expectations(*own) for one, own in cells]))
 
     def tilted(
         self, values: Array, mean: Array, variance: Array, parameters: tuple[Any, ...]
     ) -> TiltedMoments:
         """Column by column."""
-        found = TiltedMoments(*np.empty((3, *mean.shape)))
-        for part, own in zip(self.parts, parameters, strict=True):
-            at = (slice(None), part.columns)
-            cells = part.likelihood.tilted(values[:, part.places], mean[at], variance[at], own)
-            for whole, piece in zip(found, cells, strict=True):
-                whole[at] = piece
-        return found
+        cells = self._cells(values, mean, variance, parameters)
+        return TiltedMoments(*self._joined([one.tilted(*own) for one, own in cells]))
 
     def tilted_further(
         self, values: Array, mean: Array, variance: Array, parameters: tuple[Any, ...]
     ) -> tuple[Array, Array]:
         """Column by column."""
-        found = np.empty((2, *mean.shape))
-        for part, own in zip(self.parts, parameters, strict=True):
-            at = (slice(None), part.columns)
-            found[:, :, part.columns] = part.likelihood.tilted_further(
-                values[:, part.places], mean[at], variance[at], own
-            )
-        return found[0], found[1]
+        cells = self._cells(values, mean, variance, parameters)
+        third, fourth = self._joined([one.tilted_further(*own) for one, own in cells])
+        return third, fourth
 
-    def update(
+    def _cells(
         self, values: Array, mean: Array, variance: Array, parameters: tuple[Any, ...]
-    ) -> tuple[Any, ...]:
-        """New parameters of each part, by its own rule."""
-        found = []
+    ) -> Iterator[tuple[Likelihood, tuple[Array, Array, Array, Any]]]:
+        """The likelihood of each part, and its share of such arguments."""
         for part, own in zip(self.parts, parameters, strict=True):
             at = (slice(None), part.columns)
-            found.append(
-                part.likelihood.update(values[:, part.places], mean[at], variance[at], own)
-            )
-        return tuple(found)
+            yield part.likelihood, (values[:, part.places], mean[at], variance[at], own)
+
+    def _joined(self, pieces: Sequence[Sequence[Any]]) -> list[Any]:
+        """Arrays of the columns of each part as arrays of all columns, on their last axis."""
+        found = [np.empty((*one.shape[:-1], self.p), one.dtype) for one in pieces[0]]
+        for part, own in zip(self.parts, pieces, strict=True):
+            for whole, piece in zip(found, own, strict=True):
+                whole[..., part.columns] = piece
+        return found
 
     def shifted(self, parameters: tuple[Any, ...], amount: Array) -> tuple[Any, ...]:
         """Parameters of each part, moved by the amounts of its columns."""
@@ -168,26 +147,17 @@ class MixedLikelihood:
 
     def intervals(self, values: Array, parameters: tuple[Any, ...]) -> Intervals | None:
         """Column by column; None if one part has none."""
-        found = Intervals(np.empty(values.shape), np.empty(values.shape), np.empty(self.p))
-        for part, own in zip(self.parts, parameters, strict=True):
-            cells = part.likelihood.intervals(values[:, part.places], own)
-            if cells is None:
-                return None
-            for whole, piece in zip(found, cells, strict=True):
-                whole[..., part.columns] = piece
-        return found
+        pairs = zip(self.parts, parameters, strict=True)
+        found = [part.likelihood.intervals(values[:, part.places], own) for part, own in pairs]
+        known = [one for one in found if one is not None]
+        return Intervals(*self._joined(known)) if len(known) == len(found) else None
 
     def tilted_gradient(
         self, values: Array, mean: Array, variance: Array, parameters: tuple[Any, ...]
     ) -> Array:
         """One part after the other."""
-        found = []
-        for part, own in zip(self.parts, parameters, strict=True):
-            at = (slice(None), part.columns)
-            found.append(
-                part.likelihood.tilted_gradient(values[:, part.places], mean[at], variance[at], own)
-            )
-        return np.concatenate(found, axis=1)
+        cells = self._cells(values, mean, variance, parameters)
+        return np.concatenate([one.tilted_gradient(*own) for one, own in cells], axis=1)
 
     def draw(
         self,
@@ -215,29 +185,24 @@ class MixedLikelihood:
     @property
     def direct(self) -> BoolArray:
         """Column by column."""
-        found = np.zeros(self.p, dtype=np.bool_)
-        for part in self.parts:
-            found[part.columns] = part.likelihood.direct
+        found: BoolArray = self._joined([(part.likelihood.direct,) for part in self.parts])[0]
         return found
 
     def tangents(self, values: Array, linear: Array, parameters: tuple[Any, ...]) -> Tangents:
         """Column by column."""
-        found = Tangents(*np.empty((3, *linear.shape)))
-        for part, own in zip(self.parts, parameters, strict=True):
-            at = (..., part.columns)
-            cells = part.likelihood.tangents(values[..., part.places], linear[at], own)
-            for whole, piece in zip(found, cells, strict=True):
-                whole[at] = piece
-        return found
+        found = [
+            part.likelihood.tangents(values[..., part.places], linear[..., part.columns], own)
+            for part, own in zip(self.parts, parameters, strict=True)
+        ]
+        return Tangents(*self._joined(found))
 
     def first_linear(self, values: Array, parameters: tuple[Any, ...]) -> Array:
         """Column by column."""
-        pairs = zip(self.parts, parameters, strict=True)
-        own = [part.likelihood.first_linear(values[..., part.places], one) for part, one in pairs]
-        found = np.empty((*own[0].shape[:-1], self.p))
-        for part, piece in zip(self.parts, own, strict=True):
-            found[..., part.columns] = piece
-        return found
+        found = [
+            (part.likelihood.first_linear(values[..., part.places], own),)
+            for part, own in zip(self.parts, parameters, strict=True)
+        ]
+        return np.asarray(self._joined(found)[0])
 
     @property
     def packed_owner(self) -> Indices:
@@ -246,23 +211,14 @@ class MixedLikelihood:
 
     def start_values(self, values: Array) -> Array:
         """Column by column."""
-        found = np.empty((len(values), self.p))
-        for part in self.parts:
-            found[:, part.columns] = part.likelihood.start_values(values[:, part.places])
-        return found
+        own = [(part.likelihood.start_values(values[:, part.places]),) for part in self.parts]
+        return np.asarray(self._joined(own)[0])
 
     def response_prior(self, parameters: tuple[Any, ...]) -> ResponsePrior:
         """Column by column."""
         pairs = zip(self.parts, parameters, strict=True)
-        made = [part.likelihood.response_prior(own) for part, own in pairs]
-        numbers = np.empty((4, *made[0].precision.shape[:-1], self.p))
-        found = ResponsePrior(
-            numbers[0], numbers[1], numbers[2], numbers[3], np.zeros(self.p, dtype=bool)
-        )
-        for part, one in zip(self.parts, made, strict=True):
-            for whole, piece in zip(found, one, strict=True):
-                whole[..., part.columns] = piece
-        return found
+        found = self._joined([part.likelihood.response_prior(own) for part, own in pairs])
+        return ResponsePrior(*found)
 
     def rescaled(self, parameters: tuple[Any, ...], factor: Array) -> tuple[Any, ...]:
         """Parameters of each part times the factors of its columns."""
@@ -283,66 +239,32 @@ class MixedLikelihood:
         """Number of packed parameters."""
         return sum(part.likelihood.n_packed for part in self.parts)
 
-    def log_prior(self, parameters: tuple[Any, ...]) -> float:
-        """The sum over the parts."""
-        pairs = zip(self.parts, parameters, strict=True)
-        return sum(part.likelihood.log_prior(own) for part, own in pairs)
-
     def response_variance(self, parameters: tuple[Any, ...]) -> Array:
         """Column by column."""
         pairs = zip(self.parts, parameters, strict=True)
-        own = [part.likelihood.response_variance(known) for part, known in pairs]
-        found = np.empty((*own[0].shape[:-1], self.p))
-        for part, piece in zip(self.parts, own, strict=True):
-            found[..., part.columns] = piece
-        return found
+        found = [(part.likelihood.response_variance(own),) for part, own in pairs]
+        return np.asarray(self._joined(found)[0])
 
     def log_density(self, values: Array, linear: Array, parameters: tuple[Any, ...]) -> Array:
         """Column by column."""
-        found = np.empty(linear.shape)
-        for part, own in zip(self.parts, parameters, strict=True):
-            at = (..., part.columns)
-            found[at] = part.likelihood.log_density(values[..., part.places], linear[at], own)
-        return found
+        found = [
+            (part.likelihood.log_density(values[..., part.places], linear[..., part.columns], own),)
+            for part, own in zip(self.parts, parameters, strict=True)
+        ]
+        return np.asarray(self._joined(found)[0])
 
     def sample(self, linear: Array, parameters: tuple[Any, ...], rng: np.random.Generator) -> Array:
         """Column by column."""
-        found = np.empty(linear.shape)
-        for part, own in zip(self.parts, parameters, strict=True):
-            at = (..., part.columns)
-            found[at] = part.likelihood.sample(linear[at], own, rng)
-        return found
+        found = [
+            (part.likelihood.sample(linear[..., part.columns], own, rng),)
+            for part, own in zip(self.parts, parameters, strict=True)
+        ]
+        return np.asarray(self._joined(found)[0])
 
     def mean(self, mean: Array, variance: Array, parameters: tuple[Any, ...]) -> Array:
         """Column by column."""
-        found = np.empty(mean.shape)
-        for part, own in zip(self.parts, parameters, strict=True):
-            at = (..., part.columns)
-            found[at] = part.likelihood.mean(mean[at], variance[at], own)
-        return found
-
-    def to_json(self, parameters: tuple[Any, ...]) -> dict[str, Any]:
-        """Parts and their columns."""
-        pairs = zip(self.parts, parameters, strict=True)
-        return {
-            "likelihood": "mixed",
-            "parts": [part.likelihood.to_json(own) for part, own in pairs],
-            "columns": [part.columns.tolist() for part in self.parts],
-        }
-
-    @classmethod
-    def from_json(cls, saved: dict[str, Any]) -> tuple[MixedLikelihood, tuple[Any, ...]]:
-        """What `to_json` made."""
-        made = [READERS[part["likelihood"]](part) for part in saved["parts"]]
-        columns = [np.array(own, dtype=np.intp) for own in saved["columns"]]
-        parts = [Part(one, own) for (one, _), own in zip(made, columns, strict=True)]
-        return cls(tuple(parts)), tuple(parameters for _, parameters in made)
-
-    def describe(self, parameters: tuple[Any, ...]) -> list[dict[str, Any]]:
-        """A row for each column, in the order of the table."""
-        rows: list[dict[str, Any]] = [{} for _ in range(self.p)]
-        for part, own in zip(self.parts, parameters, strict=True):
-            described = part.likelihood.describe(own)
-            for j, row in zip(part.columns, described, strict=True):
-                rows[j] = row
-        return rows
+        found = [
+            (part.likelihood.mean(mean[..., part.columns], variance[..., part.columns], own),)
+            for part, own in zip(self.parts, parameters, strict=True)
+        ]
+        return np.asarray(self._joined(found)[0])

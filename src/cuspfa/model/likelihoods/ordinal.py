@@ -53,14 +53,6 @@ MOST_LEVELS = 20
 """More distinct values are not taken for ordered categories."""
 CELLS_AT_ONCE = 8000
 """Of a block of cells, whose arrays stay in the cache of a processor."""
-CUT_HALVINGS = 20
-"""Of a step for the cut-points of a column that would lower its value."""
-CUT_ROUNDING = 1e-12
-"""A fall by less than this part of a value is rounding error."""
-LONGEST_CUT_STEP = 2.0
-"""In a cut-point or in the logarithm of a difference."""
-SMALLEST_GAP = 1e-6
-"""Cut-points of an empty category are no closer than this."""
 LOGISTIC_SD = math.pi / math.sqrt(3.0)
 """Standard deviation of the logistic distribution."""
 CUT_MOVES = 2
@@ -215,27 +207,6 @@ class OrdinalLikelihood:
             above += part * terms.a
             below -= part * terms.b
         return above / total, below / total
-
-    def update(self, values: Array, mean: Array, variance: Array, parameters: Array) -> Array:
-        """A Newton step for the cut-points by κ_j1 and the logarithms of their differences.
-
-        In these the Hessian is that of the cut-points, which is negative, without the part that
-        vanishes at the maximum. A column whose value would fall takes half of the step, and so on.
-        """
-        value, gradient, hessian = self._cut_derivatives(
-            values, mean, np.sqrt(variance), parameters
-        )
-        step = _newton_steps(parameters, gradient, hessian)
-        cuts = _stepped(parameters, step)
-        for _ in range(CUT_HALVINGS):
-            there = self.expectations(values, mean, variance, cuts).value.sum(axis=0)
-            worse = ~(there + self.log_cut_density(cuts) >= value - CUT_ROUNDING * np.abs(value))
-            if not np.any(worse):
-                return cuts
-            step[worse] /= 2
-            cuts[worse] = _stepped(parameters, step)[worse]
-        cuts[worse] = parameters[worse]
-        return cuts
 
     def shifted(self, parameters: Array, amount: Array) -> Array:
         """Cut-points κ_j + amount_j."""
@@ -425,10 +396,6 @@ class OrdinalLikelihood:
         """Cut-points times factor."""
         return np.asarray(parameters * factor[..., None])
 
-    def log_prior(self, parameters: Array) -> float:
-        """Log density of the order statistics of C − 1 normal numbers, summed over columns."""
-        return float(self.log_cut_density(parameters).sum())
-
     def log_cut_density(self, cuts: Array) -> Array:
         """Log density of the order statistics of C − 1 normal numbers, by column (…, q)."""
         finite = np.isfinite(cuts)
@@ -475,40 +442,6 @@ class OrdinalLikelihood:
                 below += weight * expit(padded - (mean + node * np.sqrt(variance))[..., None])
         return np.asarray(np.maximum(np.diff(below, axis=-1), 0.0))
 
-    def to_json(self, parameters: Array) -> dict[str, Any]:
-        """Fields and cut-points as lists."""
-        return {
-            "likelihood": "ordinal",
-            "link": self.link,
-            "cut_sd": self.cut_sd,
-            "names": list(self.names),
-            "levels": [list(own) for own in self.levels],
-            "cuts": [own.tolist() for own in self.cuts_by_column(parameters)],
-        }
-
-    @classmethod
-    def from_json(cls, saved: dict[str, Any]) -> tuple[OrdinalLikelihood, Array]:
-        """What `to_json` made."""
-        levels = tuple(tuple(own) for own in saved["levels"])
-        made = cls(levels, tuple(saved["names"]), saved["link"], saved["cut_sd"])
-        cuts = np.full((len(levels), int(made.n_levels.max()) - 1), np.inf)
-        for row, own in zip(cuts, saved["cuts"], strict=True):
-            row[: len(own)] = own
-        return made, cuts
-
-    def describe(self, parameters: Array) -> list[dict[str, Any]]:
-        """Name, levels and cut-points of each column."""
-        cuts = self.cuts_by_column(parameters)
-        return [
-            {"column": name, "levels": list(own), "cuts": [round(float(c), 4) for c in some]}
-            for name, own, some in zip(self.names, self.levels, cuts, strict=True)
-        ]
-
-    def cuts_by_column(self, cuts: Array) -> list[Array]:
-        """Cut-points of each column, without those that only fill up the array."""
-        counts = self.n_levels
-        return [row[: count - 1] for row, count in zip(cuts, counts, strict=True)]
-
     def _as_given(self, codes: Indices) -> Array:
         values = np.empty(codes.shape)
         for j, own in enumerate(self.levels):
@@ -526,43 +459,6 @@ class OrdinalLikelihood:
             center = mean.flat[at]
             yield at, lower.flat[at] - center, upper.flat[at] - center, sd.flat[at]
 
-    def _cut_derivatives(
-        self, values: Array, mean: Array, sd: Array, cuts: Array
-    ) -> tuple[Array, Array, Array]:
-        """Σ_i e0 + log prior of each column, (q,), and its derivatives by the cut-points.
-
-        The gradient is (q, C − 1), the Hessian (q, C − 1, C − 1), tridiagonal.
-        """
-        q, size = cuts.shape
-        sums = np.zeros((6, q * (size + 1)))
-        codes = np.where(np.isnan(values), 0.0, values).astype(np.intp)
-        codes += (size + 1) * np.arange(q)
-        for at, lower, upper, spread in self._blocks(values, mean, sd, cuts):
-            cells = np.zeros((6, len(at)))
-            for node, weight in zip(*hermite_nodes(QUADRATURE_NODES), strict=True):
-                low, high = lower - node * spread, upper - node * spread
-                terms = LINKS[self.link].terms(low, high)
-                parts = (terms.log_probability, terms.a, -terms.b)
-                for cell, part in zip(
-                    cells, (*parts, *LINKS[self.link].second(low, high, terms)), strict=True
-                ):
-                    cell += weight * part
-            for total, cell in zip(sums, cells, strict=True):
-                total += np.bincount(codes.flat[at], cell, minlength=q * (size + 1))
-        # Sums over the cells of each category, (q, C).
-        by_level = sums.reshape(6, q, size + 1)
-        _, a, b, uu, ll, ul = by_level
-        finite = np.isfinite(cuts)
-        shrink = np.where(finite, 1.0 / self.cut_sd**2, 1.0)
-        gradient = np.where(finite, a[:, :-1] + b[:, 1:] - np.where(finite, cuts, 0) * shrink, 0.0)
-        hessian = np.zeros((q, size, size))
-        at = np.arange(size)
-        hessian[:, at, at] = np.where(finite, uu[:, :-1] + ll[:, 1:], 0.0) - shrink
-        beside = np.where(finite[:, 1:], ul[:, 1:-1], 0.0)
-        hessian[:, at[:-1], at[1:]] = hessian[:, at[1:], at[:-1]] = beside
-        value = by_level[0].sum(axis=1) + self.log_cut_density(cuts)
-        return value, gradient, hessian
-
 
 def _for_core(values: Array, linear: Array, cuts: Array) -> tuple[Indices, Array, Array]:
     """Codes, −1 where missing, f and the ends of categories, as compiled code has them."""
@@ -577,24 +473,6 @@ def _padded(cuts: Array) -> Array:
     return np.concatenate([-ends, np.minimum(cuts, OUTERMOST), ends], axis=-1)
 
 
-def _newton_steps(cuts: Array, gradient: Array, hessian: Array) -> Array:
-    """Steps of (κ_1, log(κ_2 − κ_1), …) of each column, (q, C − 1)."""
-    jacobian = _jacobian(cuts)
-    slope = np.einsum("jck,jc->jk", jacobian, gradient)
-    bend = jacobian.transpose(0, 2, 1) @ hessian @ jacobian
-    # A difference that no value of an empty category depends on has hardly any curvature, and its
-    # logarithm goes to −∞: damped, its step is bounded, and it stops at the smallest difference.
-    floor = np.zeros(cuts.shape, dtype=bool)
-    with np.errstate(invalid="ignore"):
-        floor[:, 1:] = (np.diff(cuts, axis=1) <= 1.001 * SMALLEST_GAP) & (slope[:, 1:] < 0)
-    still = floor | ~np.isfinite(cuts)
-    slope = np.where(still, 0.0, slope)
-    bend = np.where(still[:, :, None] | still[:, None, :], 0.0, bend)
-    at = np.arange(cuts.shape[1])
-    bend[:, at, at] -= 1e-8 + still + np.abs(slope) / LONGEST_CUT_STEP
-    return np.asarray(np.linalg.solve(-bend, slope[:, :, None])[:, :, 0])
-
-
 def _jacobian(cuts: Array) -> Array:
     """∂κ_c/∂θ_k, (q, C − 1, C − 1): 1 for k = 1, the difference for 1 < k ≤ c."""
     gaps = np.ones_like(cuts)
@@ -603,16 +481,6 @@ def _jacobian(cuts: Array) -> Array:
         gaps[:, 1:] = np.where(finite, np.diff(cuts, axis=1), 0.0)
     size = cuts.shape[1]
     return np.asarray(np.tril(np.ones((size, size))) * gaps[:, None, :])
-
-
-def _stepped(cuts: Array, step: Array) -> Array:
-    """Cut-points after a step of `_newton_steps`; always in order."""
-    finite = np.isfinite(cuts)
-    safe = np.where(finite, cuts, 0.0)
-    gaps = np.where(finite[:, 1:], np.diff(safe, axis=1), 1.0)
-    gaps = np.maximum(gaps * np.exp(step[:, 1:]), SMALLEST_GAP)
-    moved = np.concatenate([safe[:, :1] + step[:, :1], gaps], axis=1)
-    return np.where(finite, np.cumsum(moved, axis=1), np.inf)
 
 
 def _levels(column: Array, name: str) -> tuple[int, ...]:
