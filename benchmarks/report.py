@@ -85,7 +85,8 @@ that the fit gives it; on the line weights are calibrated."""
 FOOT = """\
 `python -m benchmarks` runs all sections and writes these pages; do not edit them. A line without
 a requirement is for information. A revision with a plus sign had changes that were committed
-later. Where there is no revision, *code* on the page of the section is a hash of `src/cuspfa`."""
+later. *code* is a hash of `src/cuspfa`. It is on the page of each section, and here where the code
+of a run was not committed."""
 
 
 DEFAULTS_HEAD = """\
@@ -214,9 +215,9 @@ def summary(sections: list[dict[str, Any]]) -> str:
 
 
 def when(section: dict[str, Any]) -> str:
-    """The date of a run, and its revision if that is known."""
+    """The date of a run, and its revision or, of code that was not committed, the hash."""
     made = section["machine"]
-    return f"{made['date']}, {made['revision']}" if "revision" in made else made["date"]
+    return f"{made['date']}, {made.get('revision') or 'code ' + made['code']}"
 
 
 def not_met(sections: list[dict[str, Any]]) -> str:

@@ -10,12 +10,16 @@ compare the compiled core with its definition need it, and come last.
 
 import argparse
 import ast
+import concurrent.futures
 import contextlib
+import functools
 import hashlib
 import importlib.abc
 import importlib.machinery
 import json
+import multiprocessing
 import os
+import resource
 import signal
 import sys
 import time
@@ -40,18 +44,22 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("model", "inference")
 NOT_TRIED = ("_kernels/", "compiled_", "progress.py")
 """Calls of the compiled core, which does not run here, and what is shown during a search."""
-WITHOUT_CORE = (
-    "tests/model",
-    "tests/inference",
-    "tests/missing",
-    "tests/oracles",
-    "tests/estimator",
+STAGES: tuple[tuple[tuple[str, ...], bool], ...] = (
+    (("tests/model",), False),
+    (("tests/inference/factorization", "tests/inference/cellwise"), False),
+    (("tests/missing", "tests/oracles", "tests/inference/test_kernels.py"), False),
+    (("tests/inference/_kernels",), True),
+    (("tests/inference/gibbs", "tests/inference/variational"), False),
+    (("tests/estimator", "tests/inference/test_basis_free.py"), False),
 )
-WITH_CORE = ("tests/inference/_kernels",)
-SLOWEST_TEST = 12.0
-"""Seconds; slower tests are not used."""
-BUDGET = 45.0
-"""Seconds of tests for a mutant."""
+"""Tests, and whether they run with the compiled core. A stage has what the stages before missed."""
+TESTED = tuple(f"tests/{one}" for one in ("model", "inference", "missing", "oracles", "estimator"))
+SLOWEST_TEST = 8.0
+"""Seconds of the processor while lines are recorded; slower tests are stopped, and not used."""
+BUDGET = 20.0
+"""Seconds of tests of a stage for a mutant, as they were recorded."""
+WAITED = 20
+"""How many times as long a child may take by the clock, on a machine that does other work."""
 OPTIONS = (
     "-q",
     "-x",
@@ -60,12 +68,15 @@ OPTIONS = (
     "-p",
     "no:xdist",
     "--no-header",
+    "--assert=plain",
     "-W",
     "ignore::pytest.PytestWarning",
 )
+FAILED = 2
+"""The largest code with which pytest ends where tests, or their import, have failed."""
 PLACE = ROOT / ".mutation"
-SAMPLE, SEED, CONTROLS = 300, 0, 10
-"""Size and seed of the sample, and mutants whose tests are run without the change too."""
+SAMPLE, SEED, CONTROLS = 300, 0, 2
+"""Size and seed of the sample; mutants of a stage whose tests are run without the change too."""
 
 Covered = dict[str, dict[str, list[int]]]
 """Lines by module and test."""
@@ -102,6 +113,8 @@ def in_child(work: Callable[[], int], seconds: float, *, core: bool, log: Path) 
             os.dup2(descriptor, 1)
             os.dup2(descriptor, 2)
             os.chdir(ROOT)
+            limit = int(seconds) + 1
+            resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
             os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
             if core:
                 os.environ.pop("CUSPFA_NO_COMPILED_CORE", None)
@@ -110,11 +123,12 @@ def in_child(work: Callable[[], int], seconds: float, *, core: bool, log: Path) 
             code = int(work())
         finally:
             os._exit(code)
-    end = time.monotonic() + seconds
+    end = time.monotonic() + WAITED * seconds
     while time.monotonic() < end:
         done, status = os.waitpid(pid, os.WNOHANG)
         if done:
-            return os.waitstatus_to_exitcode(status)
+            code = os.waitstatus_to_exitcode(status)
+            return None if code in (-signal.SIGKILL, -signal.SIGXCPU) else code
         time.sleep(0.05)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
@@ -141,12 +155,27 @@ class Recorder:
     def pytest_runtest_protocol(self, item: pytest.Item) -> object:
         """All of a test, with its fixtures."""
         self.coverage.switch_context(item.nodeid)
-        begin = time.perf_counter()
+        begin = time.process_time()
         try:
             return (yield)
         finally:
-            self.seconds[item.nodeid] = time.perf_counter() - begin
+            self.seconds[item.nodeid] = time.process_time() - begin
             self.coverage.switch_context("collection")
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> object:
+        """The test itself, which fails where it takes long."""
+        signal.signal(signal.SIGVTALRM, self.stop)
+        signal.setitimer(signal.ITIMER_VIRTUAL, SLOWEST_TEST)
+        try:
+            return (yield)
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
+
+    @staticmethod
+    def stop(number: int, frame: types.FrameType | None) -> None:
+        """Where a test is slower than those that are used."""
+        pytest.fail("slow", pytrace=False)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Tests that fail without a change are of no use here."""
@@ -154,14 +183,13 @@ class Recorder:
             self.failed.append(report.nodeid)
 
 
-def record(folders: Sequence[str], file: Path) -> int:
+def record(folder: str, file: Path) -> int:
     """Run tests and write which lines of the packages they execute."""
     recorder = Recorder()
     recorder.coverage.start()
     recorder.coverage.switch_context("collection")
     options = [one for one in OPTIONS if one != "-x"]
-    ignored = [f"--ignore={one}" for one in WITH_CORE] if folders == WITHOUT_CORE else []
-    pytest.main([*options, *ignored, *folders], plugins=[recorder])
+    pytest.main([*options, folder], plugins=[recorder])
     recorder.coverage.stop()
     data = recorder.coverage.get_data()
     lines: Covered = {}
@@ -180,30 +208,39 @@ def record(folders: Sequence[str], file: Path) -> int:
 def state_of_the_tree() -> str:
     """A hash of the package and its tests."""
     digest = hashlib.sha256()
-    for folder in ("src/cuspfa", *WITHOUT_CORE):
+    for folder in ("src/cuspfa", *TESTED):
         for path in sorted((ROOT / folder).rglob("*.py")):
             digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
 
-class Tests:
-    """The tests that execute a line, the fastest first."""
+def recorded(folder: str, *, core: bool) -> Path:
+    """The file of which test executes which line; it is made where there is none."""
+    PLACE.mkdir(exist_ok=True)
+    name = f"{folder.replace('/', '-')}-{state_of_the_tree()}"
+    file = PLACE / f"{name}.json"
+    if not file.exists():
+        print(f"Which test of {folder} executes which line ...", flush=True)
+        log = PLACE / f"{name}.txt"
+        in_child(lambda: record(folder, file), 3600.0, core=core, log=log)
+    return file
 
-    def __init__(self, folders: Sequence[str], *, core: bool) -> None:
-        PLACE.mkdir(exist_ok=True)
-        file = PLACE / f"{'core' if core else 'numpy'}-{state_of_the_tree()}.json"
-        if not file.exists():
-            print(f"Which test executes which line: {' '.join(folders)} ...", flush=True)
-            begin = time.perf_counter()
-            in_child(lambda: record(folders, file), 3600.0, core=core, log=PLACE / "record.txt")
-            print(f"  {time.perf_counter() - begin:.0f} s", flush=True)
-        found = json.loads(file.read_text(encoding="utf-8"))
-        self.core, self.seconds = core, found["seconds"]
-        failed = set(found["failed"])
-        self.lines: dict[str, dict[str, set[int]]] = {
-            path: {test: set(lines) for test, lines in tests.items() if test not in failed}
-            for path, tests in found["lines"].items()
-        }
+
+class Tests:
+    """The tests of a stage that execute a line, the fastest first."""
+
+    def __init__(self, files: Sequence[Path], *, core: bool) -> None:
+        self.core = core
+        self.seconds: dict[str, float] = {}
+        self.lines: dict[str, dict[str, set[int]]] = {}
+        for file in files:
+            found = json.loads(file.read_text(encoding="utf-8"))
+            self.seconds |= found["seconds"]
+            failed = set(found["failed"])
+            for path, tests in found["lines"].items():
+                self.lines.setdefault(path, {}).update(
+                    (test, set(lines)) for test, lines in tests.items() if test not in failed
+                )
 
     def of(self, mutant: Mutant) -> list[str]:
         """Tests of a mutant, within the budget."""
@@ -234,8 +271,10 @@ def outcome(
         sys.meta_path.insert(0, ChangedModule(module, path, tree))
         return int(pytest.main([*OPTIONS, *chosen]))
 
-    seconds = 30.0 + 5.0 * sum(tests.seconds[one] for one in chosen)
-    code = in_child(work, seconds, core=tests.core, log=PLACE / "last.txt")
+    seconds = 10.0 + 3.0 * sum(tests.seconds[one] for one in chosen)
+    code = in_child(work, seconds, core=tests.core, log=PLACE / f"last-{os.getpid()}.txt")
+    if code is not None and code > FAILED:
+        raise RuntimeError(f"pytest cannot run the tests of {mutant}: see {PLACE}/last-*.txt")
     return "endless" if code is None else "failed" if code else "passed"
 
 
@@ -250,11 +289,51 @@ def noticed(mutant: Mutant, tests: Tests) -> bool:
     return found != "passed"
 
 
+NOW: list[Tests] = []
+"""The tests of the stage, for the processes that try mutants."""
+
+
+def noticed_now(mutant: Mutant) -> bool:
+    """Do the tests of the stage notice a mutant?"""
+    return noticed(mutant, NOW[-1])
+
+
+def passes_now(mutant: Mutant) -> bool:
+    """Do the tests of a mutant pass without it?"""
+    chosen = NOW[-1].of(mutant)
+    return not chosen or outcome(mutant, NOW[-1], chosen, change=False) == "passed"
+
+
+def pool(workers: int) -> concurrent.futures.ProcessPoolExecutor:
+    """Processes that have what this one has."""
+    return concurrent.futures.ProcessPoolExecutor(workers, multiprocessing.get_context("fork"))
+
+
+def survivors_of(stage: int, sample: Sequence[Mutant], workers: int) -> list[Mutant]:
+    """The mutants that a stage does not notice. What is found is kept, to be continued later."""
+    folders, core = STAGES[stage]
+    with pool(workers) as processes:
+        files = list(processes.map(functools.partial(recorded, core=core), folders))
+    NOW.append(Tests(files, core=core))
+    kept = PLACE / f"outcomes-{stage}-{state_of_the_tree()}.jsonl"
+    lines = kept.read_text(encoding="utf-8").splitlines() if kept.exists() else []
+    known = {(path, number): found for path, number, found in map(json.loads, lines)}
+    rest = [one for one in sample if (one.path, one.number) not in known]
+    with pool(workers) as processes, kept.open("a", encoding="utf-8") as file:
+        if not all(processes.map(passes_now, rest[:CONTROLS])):
+            raise RuntimeError(f"Tests fail without a change: see {PLACE}/last-*.txt")
+        for mutant, found in zip(rest, processes.map(noticed_now, rest), strict=True):
+            known[mutant.path, mutant.number] = found
+            print(json.dumps([mutant.path, mutant.number, found]), file=file, flush=True)
+    return [one for one in sample if not known[one.path, one.number]]
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Try a sample, print the survivors and write the result."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mutants", type=int, default=SAMPLE, help="how many of the sample")
     parser.add_argument("--first", type=int, default=0, help="where to begin in the sample")
+    parser.add_argument("--workers", type=int, default=2, help="mutants at a time")
     parser.add_argument("--output", type=Path, default=None, help="a file for the result, JSON")
     chosen = parser.parse_args(arguments)
     every = [
@@ -264,42 +343,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not any(part in path.as_posix() for part in NOT_TRIED)
         for mutant in mutants(path, ROOT)
     ]
-    kinds = [Tests(WITHOUT_CORE, core=False), Tests(WITH_CORE, core=True)]
     sample = sampled(every, SAMPLE, SEED)[chosen.first : chosen.first + chosen.mutants]
-    for mutant in sample[:CONTROLS]:
-        for tests in kinds:
-            selected = tests.of(mutant)
-            if selected and outcome(mutant, tests, selected, change=False) != "passed":
-                print(f"Tests fail without a change: see {PLACE / 'last.txt'}")
-                return 1
-    killed, survivors = 0, []
-    for mutant in sample:
-        try:
-            found = any(noticed(mutant, tests) for tests in kinds)
-        except (KeyboardInterrupt, TimeoutError) as reason:  # what was found until here is printed
-            print(f"  ended early: {reason or 'interrupted'}")
-            break
-        if found:
-            killed += 1
-        else:
-            ran = sum(len(tests.of(mutant)) for tests in kinds)
-            survivors.append({**mutant._asdict(), "tests": ran})
-            print(
-                f"  {mutant.path}:{mutant.line} {mutant.function}: {mutant.change} ({ran} tests)",
-                flush=True,
-            )
-    tried = killed + len(survivors)
+    left = sample
+    for stage in range(len(STAGES)):
+        left = survivors_of(stage, left, chosen.workers)
+        print(f"After stage {stage + 1} of {len(STAGES)}: {len(left)} of {len(sample)} left")
+    survivors = [{**one._asdict(), "tests": sum(len(t.of(one)) for t in NOW)} for one in left]
+    for one in survivors:
+        print("  {path}:{line} {function}: {change} ({tests} tests)".format(**one))
+    killed = len(sample) - len(survivors)
     result = {
         "mutants": len(every),
         "sample": [chosen.first, chosen.first + len(sample)],
-        "tried": tried,
         "killed": killed,
         "survivors": survivors,
     }
     if chosen.output:
         chosen.output.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    share = f" ({100 * killed / tried:.0f} %)" if tried else ""
-    print(f"{tried} of {len(every)} mutants tried, {killed} noticed{share}.")
+    share = f" ({100 * killed / len(sample):.0f} %)" if sample else ""
+    print(f"{len(sample)} of {len(every)} mutants tried, {killed} noticed{share}.")
     return 0
 
 
