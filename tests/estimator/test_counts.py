@@ -247,3 +247,16 @@ def test_tables_for_a_paper_have_no_reliability_of_sums_of_log_rates(
     tables = model.posterior_.apa_tables()
     assert "those of log rates of counts, at the mode," in tables.to_markdown()
     assert all(one.alpha is None and one.omega is None for one in tables.factors)
+
+
+def test_the_dispersion_of_the_first_column_alone() -> None:
+    # Its position is 0.
+    rows = np.random.default_rng(3).poisson(np.exp(np.random.default_rng(4).normal(1, 1, (50, 4))))
+    kinds = {0: "negative_binomial", 1: "poisson", 2: "poisson", 3: "poisson"}
+    posterior = fit(rows, likelihood=kinds, offset=None).posterior_
+    found = posterior.interval("dispersion")
+    assert found.names == ["x0"]
+    assert found.lower.shape == (1,)
+    with pytest.raises(InputError, match="Thresholds are those of ordinal columns"):
+        posterior.interval("thresholds")
+    assert not posterior.threshold_table()

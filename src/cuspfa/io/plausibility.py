@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,10 @@ from cuspfa.errors import FileError
 
 LARGEST_NUMBER = 1e100
 """Beyond this number, and below its inverse, squares and ratios overflow."""
+CHECKED_ELSEWHERE = ("trace", "row_weights")
+"""Arrays with other rules."""
+MAY_BE_INFINITE = ("loadings_eigenvalues",)
+"""Of loadings without spread."""
 COVARIANCE_ROUNDING = 1e-8
 """Rounding error of a covariance matrix, relative to its largest variance."""
 
@@ -33,6 +38,33 @@ def check_content(content: dict[str, Any]) -> None:
             content["prior"].noise_shape + holder["n"] / 2 <= 0
         ):  # the distribution of the noise would be improper
             raise FileError(f"is damaged: n cannot be {holder['n']} with its prior")
+
+
+def check_arrays(
+    arrays: dict[str, Array],
+    *,
+    positive: Sequence[str],
+    not_negative: Sequence[str] = (),
+    whole: Sequence[str] = (),
+    binary: Sequence[str] = (),
+) -> None:
+    """Refuse numbers that no fit can have, in arrays of these names, whatever their folder."""
+    for place, array in arrays.items():
+        name = place.rpartition("/")[2]
+        if name in CHECKED_ELSEWHERE:
+            continue
+        right = ~np.isnan(array) if name in MAY_BE_INFINITE else np.isfinite(array)
+        if name in positive:
+            right &= array > 0
+        elif name in not_negative:
+            right &= array >= 0
+        elif name in whole:
+            right &= (array >= 0) & (array == np.round(array))
+        elif name in binary:
+            right &= (array == 0) | (array == 1)
+        if not np.all(right):
+            raise _wrong(place)
+        check_size(place, array, positive=name in positive)
 
 
 def check_size(name: str, array: Array, *, positive: bool) -> None:

@@ -105,6 +105,12 @@ def as_share(name: str, value: Any) -> float:
     return checked
 
 
+def as_null(name: str, value: Any) -> None:
+    """Null."""
+    if value is not None:
+        raise wrong(name, value)
+
+
 def as_text(name: str, value: Any) -> str:
     """Any text."""
     if not isinstance(value, str):

@@ -918,11 +918,7 @@ class Posterior(ABC):
         >>> lower.shape
         (3, 3)
         """
-        one_of("quantity", quantity, QUANTITIES)
-        if quantity == "thresholds":
-            raise InputError("Thresholds are those of ordinal columns. This fit has none.")
-        if quantity == "dispersion":
-            raise InputError("Dispersions are those of negative binomial columns. Got none.")
+        self._check_quantity(quantity)
         at, rng = tails(prob), generator(random_state)
         if draws is None:
             draws = self.draw(n_draws, random_state=rng)
@@ -933,6 +929,14 @@ class Posterior(ABC):
             lower, upper = np.quantile(drawn, at, axis=0)
             return Interval.named(lower, upper, factors)
         chosen, own = self._chosen(columns), self.column_names
+        if quantity == "thresholds":
+            kept, names = self.thresholds_of(chosen)
+            lower, upper = np.quantile(self.standardized_thresholds(draws)[:, kept], at, axis=0)
+            return Interval.named(lower, upper, names)
+        if quantity == "dispersion":
+            which = np.isin(self.dispersed, chosen)
+            lower, upper = np.quantile(required_dispersion(draws)[:, which], at, axis=0)
+            return Interval.named(lower, upper, [own[j] for j in self.dispersed[which]])
         names = [own[j] for j in chosen]
         some: Indices | slice = slice(None) if columns is None else chosen
         standardized = quantity == "correlation"
@@ -958,10 +962,25 @@ class Posterior(ABC):
         lower, upper = np.quantile(values[:, some], at, axis=0)
         return Interval.named(lower, upper, names)
 
+    def _check_quantity(self, quantity: Quantity) -> None:
+        """Raise an InputError for a quantity that these columns do not have."""
+        one_of("quantity", quantity, QUANTITIES)
+        if quantity == "thresholds" and not any(map(len, self.thresholds)):
+            raise InputError("Thresholds are those of ordinal columns. This fit has none.")
+        if quantity == "dispersion" and not len(self.dispersed):
+            raise InputError("Dispersions are those of negative binomial columns. Got none.")
+
     def _chosen(self, columns: Any) -> Indices:
         """Positions of columns, all for None."""
         p = len(self.noise_variance)
         return np.arange(p) if columns is None else check_columns(columns, p, self.names)
+
+
+def required_dispersion(draws: Draws) -> Array:
+    """(n_draws, D) dispersions of draws, or an InputError where they have none."""
+    if draws.dispersion is None:
+        raise must_be("draws", "draws of this posterior, with dispersions", "draws without")
+    return draws.dispersion
 
 
 def check_posterior(

@@ -276,6 +276,15 @@ def _check_row_weights(content: dict[str, Any], weights: Array | None) -> None:
         raise FileError("has numbers in row_weights.npy that cannot be there")
 
 
+def presented_fields(content: dict[str, Any], n_factors: int) -> dict[str, Any]:
+    """Axes, provenance and presentation of a posterior of so many factors."""
+    return {
+        "rotation": content["rotation"],
+        "provenance": content["provenance"],
+        "presentation": read_presentation(content, n_factors),
+    }
+
+
 def read_presentation(content: dict[str, Any], n_factors: int) -> Presentation:
     """Names and signs of so many factors, and the wording of columns, from checked values."""
     shown: Presentation = content["presentation"]

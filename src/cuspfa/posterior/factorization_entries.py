@@ -35,18 +35,9 @@ ROUNDING = 1e-8
 """By which shares may miss a sum of 1."""
 
 
-def _nothing(name: str, value: Any) -> None:
-    if value is not None:
-        raise schema.wrong(name, value)
-
-
-def _positive(name: str, value: Any) -> Any:
-    return schema.as_positive(name, value)
-
-
 _PRIOR = records.record_codec(PoissonFactorizationPrior)
 _HYPER = records.record_codec(
-    Hyperparameters, {**PLAIN, float: Codec(schema.number_out, _positive)}
+    Hyperparameters, {**PLAIN, float: Codec(schema.number_out, schema.as_positive)}
 )
 _SETTINGS = records.record_codec(
     CountSettings,
@@ -79,7 +70,7 @@ class FactorizationEntries:
         "exact": schema.as_flag,
         "fit_info": _FIT_INFO_OF_COUNTS.codec.check,
         "provenance": _PROVENANCE.check,
-        "statistics": _nothing,
+        "statistics": schema.as_null,
     }
 
     def describe(
@@ -144,17 +135,11 @@ class FactorizationEntries:
 
     def values(self, content: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
         """Fields of the posterior; arrays have their shapes."""
-        for name, array in arrays.items():
-            if name == "trace":
-                continue
-            right = np.isfinite(array)
-            if name in ("loading_shape", "loading_rate", "score_totals", "draws_hyperparameters"):
-                right &= array > 0
-                plausibility.check_size(name, array, positive=True)
-            elif name != "scores":
-                right &= array >= 0
-            if not np.all(right):
-                raise FileError(f"has numbers in {name}.npy that cannot be there")
+        plausibility.check_arrays(
+            arrays,
+            positive=("loading_shape", "loading_rate", "score_totals", "draws_hyperparameters"),
+            not_negative=("by_column", "dispersion", "draws_loadings", "draws_shares"),
+        )
         shares = arrays["draws_shares"]
         if content["n_factors"] and np.any(np.abs(shares.sum(axis=1) - 1) > ROUNDING):
             raise FileError("is damaged: shares of factors do not sum to 1")

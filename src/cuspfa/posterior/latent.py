@@ -25,9 +25,9 @@ from cuspfa.diagnostics.ordinal_reliability import ordinal_omega
 from cuspfa.errors import DataError, InputError
 from cuspfa.model.likelihoods.base import hermite_nodes
 from cuspfa.model.likelihoods.kinds import COUNT_KINDS, LikelihoodTable
-from cuspfa.posterior.base import Posterior, Quantity
+from cuspfa.posterior.base import Posterior, Quantity, required_dispersion
 from cuspfa.posterior.category_tables import CategoryTable, CountTable, ThresholdTable
-from cuspfa.posterior.draws import N_DRAWS, Draws, Interval
+from cuspfa.posterior.draws import N_DRAWS, Draws
 from cuspfa.posterior.error_curve import CurveGap, ModelErrorCurve
 from cuspfa.posterior.latent_entries import LatentEntries
 from cuspfa.posterior.quantiles import tails
@@ -389,48 +389,13 @@ class LatentPosterior(Posterior):
         variance = np.sum(draws.loadings**2, axis=2) + draws.noise_variance
         return np.asarray(thresholds / np.sqrt(variance)[:, self._owner])
 
-    def interval(
-        self,
-        quantity: Quantity,
-        prob: float = 0.95,
-        *,
-        columns: Any = None,
-        draws: Draws | None = None,
-        n_draws: int = N_DRAWS,
-        random_state: RandomState = 0,
-    ) -> Interval:
-        """Central credible interval of each entry of a quantity; see `Posterior.interval`.
-
-        Covariances, correlations and communalities are those of latent responses. "thresholds" are
-        those of `thresholds`, one entry for each.
-        """
+    def _check_quantity(self, quantity: Quantity) -> None:
+        super()._check_quantity(quantity)
         if quantity == "mean" and all(one.kind == "ordinal" for one in self.columns):
             raise InputError(
                 "quantity must not be 'mean' for ordinal columns: use 'thresholds' for their "
                 "location."
             )
-        if quantity == "dispersion" and self.dispersed.any():
-            at = tails(prob)
-            draws = self.draw(n_draws, random_state=random_state) if draws is None else draws
-            chosen = np.isin(self.dispersed, self._chosen(columns))
-            own = self._required_dispersion(draws)[:, chosen]
-            names = [self.column_names[j] for j in self.dispersed[chosen]]
-            lower, upper = np.quantile(own, at, axis=0)
-            return Interval.named(lower, upper, names)
-        if quantity != "thresholds":
-            return super().interval(
-                quantity,
-                prob,
-                columns=columns,
-                draws=draws,
-                n_draws=n_draws,
-                random_state=random_state,
-            )
-        at = tails(prob)
-        draws = self.draw(n_draws, random_state=random_state) if draws is None else draws
-        kept, names = self.thresholds_of(self._chosen(columns))
-        lower, upper = np.quantile(self.standardized_thresholds(draws)[:, kept], at, axis=0)
-        return Interval.named(lower, upper, names)
 
     def category_probabilities(
         self, prob: float = 0.95, *, draws: Draws | None = None
@@ -519,9 +484,11 @@ class LatentPosterior(Posterior):
         >>> len(model.posterior_.threshold_table())
         25
         """
+        own = np.concatenate([np.zeros(0), *self.thresholds])
+        if not len(own):
+            return ThresholdTable()
         draws = self.draws_by_chain() if draws is None else draws
         lower, upper = self.interval("thresholds", prob, draws=draws)
-        own = np.concatenate([np.zeros(0), *self.thresholds])
         pairs = [
             (name, low, high)
             for name, one in zip(self.column_names, self.columns, strict=True)
@@ -579,7 +546,7 @@ class LatentPosterior(Posterior):
         assert draws.mean is not None
         low, high = np.quantile(draws.mean[:, counts], at, axis=0)
         place = {int(j): number for number, j in enumerate(self.dispersed)}
-        drawn = self._required_dispersion(draws)
+        drawn = required_dispersion(draws)
         for number, j in enumerate(counts):
             own, ends = np.inf, (np.inf, np.inf)
             if j in place:
@@ -597,11 +564,6 @@ class LatentPosterior(Posterior):
                 }
             )
         return found
-
-    def _required_dispersion(self, draws: Draws) -> Array:
-        if draws.dispersion is None:
-            raise must_be("draws", "draws of this posterior, with dispersions", "draws without")
-        return draws.dispersion
 
     @cached_property
     def answers_omega(self) -> float:

@@ -157,15 +157,9 @@ class LatentEntries(entries.PosteriorEntries):
 
     def values(self, content: dict[str, Any], arrays: dict[str, Array]) -> list[dict[str, Any]]:
         """Fields of the posterior; arrays have their shapes."""
-        for name, array in arrays.items():
-            right = np.isfinite(array)
-            if name in POSITIVE_ARRAYS:
-                right &= array > 0
-            elif name == "frequencies":
-                right &= (array >= 0) & (array == np.round(array))
-            if name != "trace" and not np.all(right):
-                raise FileError(f"has numbers in {name}.npy that cannot be there")
-            plausibility.check_size(name, array, positive=name.endswith("noise_variance"))
+        plausibility.check_arrays(
+            arrays, positive=POSITIVE_ARRAYS, whole=("frequencies",), binary=("active",)
+        )
         none = np.zeros((content["n_draws"], 0))
         arrays = {"mode_dispersion": none[0], "draws_dispersion": none, **arrays}
         columns = LikelihoodTable(content["likelihoods"])
@@ -186,10 +180,8 @@ class LatentEntries(entries.PosteriorEntries):
                 "parameters": {name: arrays[f"draws_{name}"] for name in PARAMETERS},
                 "n_chains": content["n_chains"],
             },
-            "rotation": content["rotation"],
-            "provenance": content["provenance"],
-            "presentation": entries.read_presentation(content, content["n_factors"]),
             "fit_info": entries.FIT_INFO.read(content["fit_info"], arrays.get("trace")),
+            **entries.presented_fields(content, content["n_factors"]),
         }
         return [{**own, **entries.shared_fields(content, arrays)}]
 
@@ -225,8 +217,6 @@ class SampledLatentEntries(LatentEntries):
         """Fields of the posterior; arrays have their shapes."""
         (fields,) = super().values(content, arrays)
         active = arrays["active"]
-        if not np.all((active == 0) | (active == 1)):
-            raise FileError("has numbers in active.npy that cannot be there")
         if int(np.argmax(np.bincount(active.sum(axis=1).astype(int)))) != content["n_factors"]:
             raise FileError("is damaged: its draws have another number of factors than it says")
         own = {

@@ -25,18 +25,13 @@ def unchanged(value: Any) -> Any:
 # --- warnings ---
 
 
-def _nothing(name: str, value: Any) -> None:
-    """No cell of the data is in a file."""
-    if value is not None:
-        raise schema.wrong(name, value)
-
-
 _NOTE_CODECS: dict[type, Codec] = {one: records.record_codec(one) for one in (Note, DroppedColumn)}
 _KINDS = {kind.code: kind for kind in FitWarning.__subclasses__() if kind.kept}
 _WARNINGS = {
     code: records.field_codecs(kind, {**PLAIN, **_NOTE_CODECS}) for code, kind in _KINDS.items()
 }
-_WARNINGS[PossibleMissingCode.code]["value"] = Codec(unchanged, _nothing)
+# No cell of the data is in a file.
+_WARNINGS[PossibleMissingCode.code]["value"] = Codec(unchanged, schema.as_null)
 
 
 def _warning_out(warning: FitWarning) -> dict[str, Any]:

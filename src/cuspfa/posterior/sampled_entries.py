@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
 from cuspfa._typing import Array
-from cuspfa.errors import FileError
 from cuspfa.io import plausibility, schema
 from cuspfa.posterior import entries
 
@@ -81,17 +78,9 @@ class SampledEntries(entries.PosteriorEntries):
 
     def values(self, content: dict[str, Any], arrays: dict[str, Array]) -> list[dict[str, Any]]:
         """Fields of the posterior; arrays have their shapes."""
-        for name, array in arrays.items():
-            if name == "row_weights":
-                continue  # checked with the entries that all posteriors have
-            right = np.isfinite(array)
-            if name in ("scale", "noise_variance", "counts"):
-                right &= array > 0
-            elif name == "active":
-                right &= (array == 0) | (array == 1)
-            if name != "trace" and not np.all(right):
-                raise FileError(f"has numbers in {name}.npy that cannot be there")
-            plausibility.check_size(name, array, positive=name == "noise_variance")
+        plausibility.check_arrays(
+            arrays, positive=("scale", "noise_variance", "counts"), binary=("active",)
+        )
         own = {
             "loadings_draws": arrays["loadings"],
             "noise_variance_draws": arrays["noise_variance"],
@@ -101,9 +90,7 @@ class SampledEntries(entries.PosteriorEntries):
             "spike": content["spike"],
             "mean_draws": arrays.get("mean"),
             "counts": arrays.get("counts"),
-            "rotation": content["rotation"],
-            "provenance": content["provenance"],
-            "presentation": entries.read_presentation(content, content["n_factors"]),
             "fit_info": entries.FIT_INFO.read(content["fit_info"], arrays.get("trace")),
+            **entries.presented_fields(content, content["n_factors"]),
         }
         return [{**own, **entries.shared_fields(content, arrays)}]

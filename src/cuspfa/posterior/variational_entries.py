@@ -96,8 +96,7 @@ class VariationalEntries(entries.PosteriorEntries):
 
     def values(self, content: dict[str, Any], arrays: dict[str, Array]) -> list[dict[str, Any]]:
         """Fields of the posterior, then those of its alternatives; arrays have their shapes."""
-        for name in self.shapes(content):
-            _check_values(name, arrays[name])
+        plausibility.check_arrays(arrays, positive=POSITIVE, not_negative=NOT_NEGATIVE)
         shared = entries.shared_fields(content, arrays)
         first, *others = (
             _rebuild_part(part, arrays, prefix)
@@ -117,11 +116,7 @@ class VariationalEntries(entries.PosteriorEntries):
             raise FileError(
                 f"is damaged: a target of shape {np.shape(target)} is not of its loadings"
             )
-        own = {
-            "rotation": rotation,
-            "provenance": content["provenance"],
-            "presentation": entries.read_presentation(content, content["parts"][0]["n_factors"]),
-        }
+        own = entries.presented_fields(content, content["parts"][0]["n_factors"])
         return [{**first, **shared, **own}, *({**other, **shared} for other in others)]
 
 
@@ -211,21 +206,6 @@ def _loadings_shapes(p: int, k: int, m: int, missing: bool) -> dict[str, tuple[i
 
 POSITIVE = ("scale", "noise_shape", "noise_rate", "counts")
 NOT_NEGATIVE = ("loadings_weights", "loadings_eigenvalues", "active", "tail_variance")
-
-
-def _check_values(name: str, array: Array) -> None:
-    kind = name.rpartition("/")[2]
-    if kind in ("trace", "row_weights"):  # checked elsewhere
-        return
-    may_be_infinite = kind == "loadings_eigenvalues"  # for loadings without spread
-    right = ~np.isnan(array) if may_be_infinite else np.isfinite(array)
-    if kind in POSITIVE:
-        right &= array > 0
-    elif kind in NOT_NEGATIVE:
-        right &= array >= 0
-    if not np.all(right):
-        raise FileError(f"has numbers in {name}.npy that cannot be there")
-    plausibility.check_size(name, array, positive=kind in POSITIVE)
 
 
 def _rebuild_part(part: dict[str, Any], arrays: dict[str, Array], prefix: str) -> dict[str, Any]:

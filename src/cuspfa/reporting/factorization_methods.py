@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cuspfa._utils.wording import counted, listed
+from cuspfa._utils.wording import counted
 from cuspfa.data.tables.cells import clean
 from cuspfa.model.poisson_factorization import PoissonFactorizationPrior
 from cuspfa.posterior.factorization_results import CountProvenance
 from cuspfa.posterior.provenance import versions
 from cuspfa.reporting.citations import COUNT_PAPERS, SOFTWARE, Reference
-from cuspfa.reporting.provenance_text import LISTED_COLUMNS, data_text
+from cuspfa.reporting.provenance_text import analysed_text
 
 if TYPE_CHECKING:
     from cuspfa.posterior.factorization import FactorizationPosterior
@@ -118,16 +118,12 @@ def _data_text(posterior: FactorizationPosterior) -> str:
     rows, columns = counted(posterior.n_rows, "row"), counted(posterior.n_columns, "column")
     size = f"{rows} and {columns} with {posterior.totals.n_events:,.0f} events were analysed."
     provenance = posterior.provenance
-    if provenance is None or provenance.data is None:
+    if provenance is None:
         return size
-    data = provenance.data
-    gone = [clean(name) for name in (*(one.name for one in data.dropped), *data.excluded)]
-    if gone:
-        were = "was" if len(gone) == 1 else "were"
-        size += f" {counted(len(gone), 'column')} {were} left out: {listed(gone, LISTED_COLUMNS)}."
+    text = analysed_text(provenance.data, size)
     if exposure := provenance.settings.exposure_column:
-        size += f" Exposures are those of the column {clean(exposure)}."
-    return f"{data_text(data)} {size}"
+        text += f" Exposures are those of the column {clean(exposure)}."
+    return text
 
 
 def _prior_text(posterior: FactorizationPosterior) -> str:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cuspfa._utils.spelling import as_argument, as_option
-from cuspfa._utils.wording import counted, listed, minus
-from cuspfa.data.tables.cells import clean
+from cuspfa._utils.wording import counted, minus
 from cuspfa.model.likelihoods.counts import (
     LOG_DISPERSION_MEAN,
     LOG_DISPERSION_SD,
@@ -28,7 +27,7 @@ from cuspfa.posterior.provenance import Provenance
 from cuspfa.reporting.citations import made_with
 from cuspfa.reporting.kinds_text import has_counts, likelihood_text
 from cuspfa.reporting.outlying_rows import rows_of_small_weight
-from cuspfa.reporting.provenance_text import LISTED_COLUMNS, data_text, remarks, settings_text
+from cuspfa.reporting.provenance_text import analysed_text, remarks, settings_text
 from cuspfa.reporting.recipe import python_recipe
 from cuspfa.reporting.summary import ridge_text
 
@@ -79,15 +78,8 @@ def _data_text(posterior: Posterior) -> str:
     provenance = posterior.provenance
     rows = counted(posterior.n_rows, "row")
     columns = counted(len(posterior.column_names), "column")
-    size = f"{rows} and {columns} were analysed."
-    if provenance is None or provenance.data is None:
-        return size
-    data = provenance.data
-    gone = [clean(name) for name in (*(one.name for one in data.dropped), *data.excluded)]
-    if gone:
-        were = "was" if len(gone) == 1 else "were"
-        size += f" {counted(len(gone), 'column')} {were} left out: {listed(gone, LISTED_COLUMNS)}."
-    return f"{data_text(data)} {size}"
+    data = None if provenance is None else provenance.data
+    return analysed_text(data, f"{rows} and {columns} were analysed.")
 
 
 def _missing_text(posterior: Posterior) -> str:

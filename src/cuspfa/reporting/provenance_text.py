@@ -5,7 +5,7 @@ from __future__ import annotations
 from cuspfa._utils.fit_warning import FitWarning
 from cuspfa._utils.fit_warning_text import python_text, terminal_text
 from cuspfa._utils.spelling import Spell, as_option
-from cuspfa._utils.wording import counted
+from cuspfa._utils.wording import counted, listed
 from cuspfa.data.provenance import DataProvenance
 from cuspfa.data.tables.cells import clean
 from cuspfa.posterior.provenance import FitSettings, Provenance
@@ -22,6 +22,17 @@ def data_text(data: DataProvenance) -> str:
         if data.by_blocks and len(data.names) < data.n_columns:
             size += " in those analysed"  # other columns were not read
     return f"The data are {clean(data.source)} ({data.kind}): {size}."
+
+
+def analysed_text(data: DataProvenance | None, size: str) -> str:
+    """What was read, and how much of it was analysed, which `size` says in a sentence."""
+    if data is None:
+        return size
+    gone = [clean(name) for name in (*(one.name for one in data.dropped), *data.excluded)]
+    if gone:
+        were = "was" if len(gone) == 1 else "were"
+        size += f" {counted(len(gone), 'column')} {were} left out: {listed(gone, LISTED_COLUMNS)}."
+    return f"{data_text(data)} {size}"
 
 
 def remarks(data: DataProvenance, spell: Spell = as_option) -> list[str]:

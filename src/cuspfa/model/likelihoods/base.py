@@ -219,6 +219,29 @@ class Likelihood(Protocol):
         """Expected values as a user has them, for f_ij ~ N(mean, variance)."""
 
 
+class WithPseudoData:
+    """What likelihoods share whose exact draws are by pseudo-data alone."""
+
+    names: tuple[str, ...]
+
+    @property
+    def direct(self) -> BoolArray:
+        """(q,) no column."""
+        return np.zeros(len(self.names), dtype=np.bool_)
+
+    def tangents(self, values: Array, linear: Array, parameters: Parameters) -> Tangents:
+        """Zeros."""
+        return Tangents(*np.zeros((3, *linear.shape)))
+
+    def first_linear(self, values: Array, parameters: Parameters) -> Array:
+        """Zeros."""
+        return np.zeros(values.shape)
+
+    def start_values(self, values: Array) -> Array:
+        """The values."""
+        return values
+
+
 @cache
 def hermite_nodes(size: int) -> tuple[Array, Array]:
     """Nodes and weights for the expectation of a function of a standard normal number."""

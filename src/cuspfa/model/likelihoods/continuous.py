@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cuspfa._typing import Array, BoolArray, Indices
+from cuspfa._typing import Array, Indices
 from cuspfa.errors import DataError
 from cuspfa.model.likelihoods.base import (
     CellExpectations,
     Intervals,
     PseudoData,
     ResponsePrior,
-    Tangents,
     TiltedMoments,
+    WithPseudoData,
 )
 from cuspfa.model.likelihoods.gaussian import Noise, update_noise
 from cuspfa.model.prior import CuspPrior
@@ -39,7 +39,7 @@ class ContinuousParameters(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ContinuousLikelihood:
+class ContinuousLikelihood(WithPseudoData):
     """q continuous columns."""
 
     names: tuple[str, ...]
@@ -186,26 +186,9 @@ class ContinuousLikelihood:
         return logs if self.fixed_location else np.concatenate([residual / total, logs], axis=1)
 
     @property
-    def direct(self) -> BoolArray:
-        """None."""
-        return np.zeros(len(self.names), dtype=np.bool_)
-
-    def tangents(self, values: Array, linear: Array, parameters: ContinuousParameters) -> Tangents:
-        """Zeros: there are pseudo-data."""
-        return Tangents(*np.zeros((3, *linear.shape)))
-
-    def first_linear(self, values: Array, parameters: ContinuousParameters) -> Array:
-        """Zeros: there are pseudo-data."""
-        return np.zeros((*parameters.location.shape[:-1], *values.shape[-2:]))
-
-    @property
     def packed_owner(self) -> Indices:
         """Locations, unless these are fixed, and variances."""
         return np.tile(np.arange(len(self.names)), 1 if self.fixed_location else 2)
-
-    def start_values(self, values: Array) -> Array:
-        """The values."""
-        return values
 
     def draw(
         self,

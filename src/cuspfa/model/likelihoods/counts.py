@@ -68,15 +68,6 @@ class CountParameters(NamedTuple):
     """(q,) r_j; infinite for Poisson counts."""
 
 
-class _Terms(NamedTuple):
-    """Log density of cells, without what does not depend on f, and derivatives by f."""
-
-    value: Array
-    slope: Array
-    weight: Array
-    """The negative second derivative."""
-
-
 @dataclass(frozen=True)
 class CountLikelihood:
     """q columns of counts of the same family; made by `of` from the rows of a fit."""
@@ -145,9 +136,7 @@ class CountLikelihood:
         self, values: Array, mean: Array, variance: Array, parameters: CountParameters
     ) -> CellExpectations:
         """In closed form for Poisson counts, else by quadrature."""
-        counts, shift = self._counts_and_shift(values, mean, parameters)
-        observed = ~np.isnan(counts)
-        x = np.where(observed, counts, 0.0)
+        x, observed, shift = self._observed_counts(values, mean, parameters)
         if self._is_poisson:
             log_rate = mean + shift
             rate = np.exp(np.minimum(log_rate + 0.5 * variance, LARGEST_LOG_RATE))
@@ -167,9 +156,7 @@ class CountLikelihood:
 
     def tangents(self, values: Array, linear: Array, parameters: CountParameters) -> Tangents:
         """In closed form."""
-        counts, shift = self._counts_and_shift(values, linear, parameters)
-        observed = ~np.isnan(counts)
-        x = np.where(observed, counts, 0.0)
+        x, observed, shift = self._observed_counts(values, linear, parameters)
         r = parameters.dispersion[..., None, :]
         found = self._terms(x, linear + shift, r)
         return Tangents(*(np.where(observed, one, 0.0) for one in found))
@@ -237,9 +224,7 @@ class CountLikelihood:
         slope = self.tangents(values, linear, parameters).slope
         if self._is_poisson:
             return slope
-        counts, shift = self._counts_and_shift(values, linear, parameters)
-        observed = ~np.isnan(counts)
-        x = np.where(observed, counts, 0.0)
+        x, observed, shift = self._observed_counts(values, linear, parameters)
         own = _by_log_dispersion(x, linear + shift, parameters.dispersion)
         return np.concatenate([slope, np.where(observed, own, 0.0)], axis=1)
 
@@ -379,9 +364,7 @@ class CountLikelihood:
 
     def log_density(self, values: Array, linear: Array, parameters: CountParameters) -> Array:
         """0 where missing."""
-        counts, shift = self._counts_and_shift(values, linear, parameters)
-        observed = ~np.isnan(counts)
-        x = np.where(observed, counts, 0.0)
+        x, observed, shift = self._observed_counts(values, linear, parameters)
         r = parameters.dispersion[..., None, :]
         own = self._terms(x, linear + shift, r).value + _constants(x, r)
         return np.where(observed, own, 0.0)
@@ -408,17 +391,25 @@ class CountLikelihood:
         shift = parameters.location[..., None, :] + values[..., -1:]
         return values[..., :-1], np.broadcast_to(shift, like.shape)
 
-    def _terms(self, x: Array, log_rate: Array, r: Array) -> _Terms:
+    def _observed_counts(
+        self, values: Array, like: Array, parameters: CountParameters
+    ) -> tuple[Array, BoolArray, Array]:
+        """Counts with 0 where missing, where they are observed, and μ_j + o_i."""
+        counts, shift = self._counts_and_shift(values, like, parameters)
+        observed: BoolArray = ~np.isnan(counts)
+        return np.where(observed, counts, 0.0), observed, shift
+
+    def _terms(self, x: Array, log_rate: Array, r: Array) -> Tangents:
         """Of counts without missing values."""
         log_rate = np.minimum(log_rate, LARGEST_LOG_RATE)
         if self._is_poisson:
             rate = np.exp(log_rate)
-            return _Terms(x * log_rate - rate, x - rate, rate)
+            return Tangents(x * log_rate - rate, x - rate, rate)
         u, total = log_rate - np.log(r), x + r
         share = expit(u)
         # log(1 + e^u), without overflow.
         above = np.maximum(u, 0.0) + np.log1p(np.exp(-np.abs(u)))
-        return _Terms(x * u - total * above, x - total * share, total * share * (1.0 - share))
+        return Tangents(x * u - total * above, x - total * share, total * share * (1.0 - share))
 
     def _blocks(
         self, values: Array, mean: Array, variance: Array, parameters: CountParameters
@@ -439,7 +430,7 @@ class CountLikelihood:
 
     def _around_mode(
         self, size: int, x: Array, r: Array, shift: Array, m: Array, v: Array
-    ) -> tuple[Array, Array, Array, Array, Array, _Terms]:
+    ) -> tuple[Array, Array, Array, Array, Array, Tangents]:
         """Nodes for p(x | f) N(f; m, v): their centre and scale, standard nodes (N, 1), shares
         (N, cells) of the integral, its logarithm, and terms of the log density at the nodes.
         """

@@ -100,10 +100,13 @@ class MixedLikelihood:
 
     def _joined(self, pieces: Sequence[Sequence[Any]]) -> list[Any]:
         """Arrays of the columns of each part as arrays of all columns, on their last axis."""
-        found = [np.empty((*one.shape[:-1], self.p), one.dtype) for one in pieces[0]]
-        for part, own in zip(self.parts, pieces, strict=True):
-            for whole, piece in zip(found, own, strict=True):
+        found = []
+        for own in zip(*pieces, strict=True):
+            lead = np.broadcast_shapes(*(piece.shape[:-1] for piece in own))
+            whole = np.empty((*lead, self.p), own[0].dtype)
+            for part, piece in zip(self.parts, own, strict=True):
                 whole[..., part.columns] = piece
+            found.append(whole)
         return found
 
     def shifted(self, parameters: tuple[Any, ...], amount: Array) -> tuple[Any, ...]:

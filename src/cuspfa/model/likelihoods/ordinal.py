@@ -28,8 +28,8 @@ from cuspfa.model.likelihoods.base import (
     Intervals,
     PseudoData,
     ResponsePrior,
-    Tangents,
     TiltedMoments,
+    WithPseudoData,
     further_by_quadrature,
     hermite_nodes,
     tilted_by_quadrature,
@@ -62,7 +62,7 @@ CUT_STEP = 1.5
 
 
 @dataclass(frozen=True)
-class OrdinalLikelihood:
+class OrdinalLikelihood(WithPseudoData):
     """q ordinal columns with the same link; made by `of` from the rows of a fit."""
 
     levels: tuple[tuple[int, ...], ...]
@@ -297,26 +297,9 @@ class OrdinalLikelihood:
         return np.asarray(places[finite] > 0, dtype=np.bool_)
 
     @property
-    def direct(self) -> BoolArray:
-        """None."""
-        return np.zeros(len(self.names), dtype=np.bool_)
-
-    def tangents(self, values: Array, linear: Array, parameters: Array) -> Tangents:
-        """Zeros: there are pseudo-data."""
-        return Tangents(*np.zeros((3, *linear.shape)))
-
-    def first_linear(self, values: Array, parameters: Array) -> Array:
-        """Zeros: there are pseudo-data."""
-        return np.zeros((*parameters.shape[:-2], *values.shape[-2:]))
-
-    @property
     def packed_owner(self) -> Indices:
         """All cut-points of a column, after those of the one before."""
         return np.repeat(np.arange(len(self.names)), self.n_levels - 1)
-
-    def start_values(self, values: Array) -> Array:
-        """The values."""
-        return values
 
     def draw(
         self, values: Array, linear: Array, parameters: Array, rng: np.random.Generator

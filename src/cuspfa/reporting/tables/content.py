@@ -142,7 +142,8 @@ def gather_tables(
             names[j],
             labels[j],
             tuple(
-                map(Estimate._make, zip(loadings[j], table.lower[j], table.upper[j], strict=True))
+                Estimate(*map(float, one))
+                for one in zip(loadings[j], table.lower[j], table.upper[j], strict=True)
             ),
             common[j],
             None if own_factor is None else int(own_factor[j]),
@@ -153,7 +154,7 @@ def gather_tables(
     oblique = rotation is not None and rotation.is_oblique and loadings.shape[1] > 1
     made = versions() if posterior.provenance is None else posterior.provenance.versions
     return kind(
-        items=_plain(items),
+        items=items,
         factors=_factors(posterior, aligned, own_factor, ends),
         explained=_estimates(draws.communality.mean(axis=1, keepdims=True), ends)[0],
         correlations=_correlations(aligned, ends) if oblique else None,
@@ -194,14 +195,6 @@ def _estimates(drawn: Array, ends: Any) -> list[Estimate]:
     """Medians and intervals of (n_draws, m) values; NaN are draws without a value."""
     found = np.nanquantile(drawn, [0.5, *ends], axis=0)
     return [Estimate(*map(float, one)) for one in found.T]
-
-
-def _plain(items: tuple[ItemRow, ...]) -> tuple[ItemRow, ...]:
-    """Rows with numbers of Python instead of NumPy's."""
-    return tuple(
-        row._replace(loadings=tuple(Estimate(*map(float, one)) for one in row.loadings))
-        for row in items
-    )
 
 
 def _factors(
