@@ -41,3 +41,20 @@ def smallest_p_value(before, after):
     """Of Kolmogorov and Smirnov's test, over features of draws before and after sweeps."""
     pairs = zip(np.array(before).T, np.array(after).T, strict=True)
     return min(stats.ks_2samp(one, other).pvalue for one, other in pairs)
+
+
+def largest_change(before, after):
+    """|z| of the changes of the features of each chain and of their squares, over all chains."""
+    mean = before.mean(axis=0)
+    change = np.hstack([after - before, (after - mean) ** 2 - (before - mean) ** 2])
+    varies = change.std(axis=0) > 0  # a given variance does not
+    z = change[:, varies].mean(axis=0) / change[:, varies].std(axis=0)
+    return float(np.max(np.abs(z)) * np.sqrt(len(before)))
+
+
+def largest_difference(visited, independent, n_batches=40):
+    """|z| of the means of features along a chain, by batches, against independent draws."""
+    found, wanted = np.array(visited), np.array(independent)
+    batches = found.reshape(n_batches, -1, found.shape[1]).mean(axis=1)
+    error = batches.var(axis=0, ddof=1) / n_batches + wanted.var(axis=0, ddof=1) / len(wanted)
+    return float(np.max(np.abs(found.mean(axis=0) - wanted.mean(axis=0)) / np.sqrt(error)))

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import subprocess
 import sys
 import warnings
@@ -9,6 +10,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -146,6 +148,16 @@ def changed_file(path: Path, change: Callable[[dict[str, Any], dict[str, Any]], 
     plain = {name.removesuffix(".npy"): array for name, array in arrays.items()}
     write_archive(path, json.dumps(content).encode(), plain, "")
     return path
+
+
+def module_of_page(name: str) -> ModuleType:
+    """The Python code of a page for developers as a module, like a file of its own."""
+    page = Path(__file__).parents[1] / "docs" / "dev" / name
+    module = ModuleType(page.stem)
+    sys.modules[module.__name__] = module
+    (code,) = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    exec(compile(code, str(page), "exec"), module.__dict__)
+    return module
 
 
 @contextmanager

@@ -1,10 +1,5 @@
 """The slab of docs/dev/add_a_slab.md, as it is written there, in all engines."""
 
-import re
-import sys
-from pathlib import Path
-from types import ModuleType
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -14,21 +9,10 @@ from scipy.optimize import minimize_scalar
 from cuspfa import CuspFactorAnalysis, CuspPrior, Gibbs, datasets, load
 from cuspfa.errors import InputError
 from cuspfa.model.slabs import SLABS, Slab
+from support import module_of_page
 
-PAGE = Path(__file__).parents[2] / "docs" / "dev" / "add_a_slab.md"
 X = datasets.simulate(150, 9, 2, random_state=0).X
-
-
-def module_of_the_page():
-    """The page's code as a module, like a file of its own."""
-    module = ModuleType("slab_of_the_page")
-    sys.modules[module.__name__] = module
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    exec(compile(code, str(PAGE), "exec"), module.__dict__)
-    return module
-
-
-LaplaceSlab = module_of_the_page().LaplaceSlab
+LaplaceSlab = module_of_page("add_a_slab.md").LaplaceSlab
 SLAB, P = LaplaceSlab(0.3), 5
 
 

@@ -14,6 +14,7 @@ from cuspfa.model.likelihoods.counts import CountLikelihood, CountParameters
 from cuspfa.model.likelihoods.gaussian import Noise
 from cuspfa.model.likelihoods.mixed import MixedLikelihood, Part
 from cuspfa.model.likelihoods.ordinal import OrdinalLikelihood
+from joint_draws import largest_change
 
 N, K, CHAINS = 6, 2, 4000
 CENTER, LOCATION_SD = (1.5, -0.5, 0.5), 0.8
@@ -132,10 +133,7 @@ def largest_z(joint, sweeps=6):
     before = joint.features(chains, values)
     for _ in range(sweeps):
         chains = sweep_cells(chains, values, joint.likelihood, SLAB, rng)
-    after, mean = joint.features(chains, values), before.mean(axis=0)
-    change = np.hstack([after - before, (after - mean) ** 2 - (before - mean) ** 2])
-    z = change.mean(axis=0) / change.std(axis=0)
-    return np.max(np.abs(z)) * np.sqrt(CHAINS)
+    return largest_change(before, joint.features(chains, values))
 
 
 JOINTS = {

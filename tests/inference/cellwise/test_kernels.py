@@ -23,6 +23,7 @@ from cuspfa.model.likelihoods.gaussian import Noise
 from cuspfa.model.likelihoods.mixed import MixedLikelihood, Part
 from cuspfa.model.likelihoods.ordinal import OrdinalLikelihood
 from cuspfa.model.likelihoods.responses import draw_logistic_precision
+from joint_draws import largest_change
 from oracles.cell_draws import latent_correlations
 from oracles.cell_variational import CellModel, run_cells, start_at
 
@@ -79,11 +80,7 @@ def largest_z(slab, sweeps=8):
     before = features(chains, values)
     for _ in range(sweeps):
         chains = sweep_cells(chains, values, one, slab, rng)
-    after, mean = features(chains, values), before.mean(axis=0)
-    change = np.hstack([after - before, (after - mean) ** 2 - (before - mean) ** 2])
-    varies = change.std(axis=0) > 0  # a given variance does not
-    z = change[:, varies].mean(axis=0) / change[:, varies].std(axis=0)
-    return np.max(np.abs(z)) * np.sqrt(CHAINS)
+    return largest_change(before, features(chains, values))
 
 
 @pytest.mark.parametrize("slab", [GaussianSlab(0.7), InverseGammaSlab(3.0, 1.5)])

@@ -23,6 +23,7 @@ from cuspfa.inference.kernels import Chains, Scales
 from cuspfa.model.likelihoods.kinds import ColumnLikelihood, LikelihoodTable
 from cuspfa.model.likelihoods.mixed import MixedLikelihood, Part
 from cuspfa.model.likelihoods.ordinal import OrdinalLikelihood
+from joint_draws import largest_change
 
 LEVELS = ((0, 1, 2), (0, 1), (0, 1, 2), (0, 1))
 CUT_SD, N, H, CHAINS, SPIKE, ALPHA = 1.2, 6, 3, 4000, 0.05, 2.0
@@ -112,11 +113,8 @@ def largest_z(slab: Any, link: str = "probit", sweeps: int = 6) -> float:
     before = features(state, kernel.values)
     for at in range(1, sweeps + 1):
         state = sweep(state, at, model, rng)
-    after, mean = features(state, kernel.values), before.mean(axis=0)
-    change = np.hstack([after - before, (after - mean) ** 2 - (before - mean) ** 2])
-    varies = change.std(axis=0) > 0
-    z = change[:, varies].mean(axis=0) / change[:, varies].std(axis=0)
-    return float(np.max(np.abs(z)) * np.sqrt(CHAINS))
+    found: float = largest_change(before, features(state, kernel.values))
+    return found
 
 
 @pytest.mark.parametrize(

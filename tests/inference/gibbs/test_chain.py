@@ -18,7 +18,13 @@ from cuspfa.inference.kernels import Chains, Scales
 from cuspfa.missing import kernels as missing_kernels
 from cuspfa.missing.patterns import IncompleteRows
 from cuspfa.missing.source import MissingDataSource
-from joint_draws import SLABS, covariance_features, draw_shape_and_rate, smallest_p_value
+from joint_draws import (
+    SLABS,
+    covariance_features,
+    draw_shape_and_rate,
+    largest_difference,
+    smallest_p_value,
+)
 
 SPIKE, H = 0.02, 4
 SETS = 600
@@ -156,10 +162,7 @@ def geweke(slab, n, p, scale_rotation_every, length=2400, seed=1):
     for _ in range(length // 2):
         fresh = from_prior(slab, p, rng)
         independent.append(features(fresh, rows_given(fresh, n, rng)))
-    found, wanted = np.array(visited), np.array(independent)
-    batches = found.reshape(40, -1, found.shape[1]).mean(axis=1)
-    error = np.sqrt(batches.var(axis=0, ddof=1) / 40 + wanted.var(axis=0, ddof=1) / len(wanted))
-    return float(np.max(np.abs(found.mean(axis=0) - wanted.mean(axis=0)) / error))
+    return largest_difference(visited, independent)
 
 
 @pytest.mark.parametrize(("n", "p", "scale_rotation_every"), [(7, 4, 1), (4, 7, 0)])

@@ -15,7 +15,7 @@ from cuspfa.inference.gibbs.chain import GibbsState, Model, sweep
 from cuspfa.inference.gibbs.model_error import ModelErrorKernel, draw_exact_rows
 from cuspfa.inference.kernels import Chains, Scales
 from cuspfa.model.model_error import ModelError, Sample, log_marginal_density
-from joint_draws import covariance_features
+from joint_draws import covariance_features, largest_difference
 
 # --- the identity ---
 
@@ -140,10 +140,7 @@ def geweke(n, p, scale_rotation_every, length=1600, seed=1):
     for _ in range(length // 2):
         fresh = from_prior(p, rng)
         independent.append(features(fresh, rows_given(fresh, n, error, rng)))
-    found, wanted = np.array(visited), np.array(independent)
-    batches = found.reshape(40, -1, found.shape[1]).mean(axis=1)
-    spread = batches.var(axis=0, ddof=1) / 40 + wanted.var(axis=0, ddof=1) / len(wanted)
-    return float(np.max(np.abs(found.mean(axis=0) - wanted.mean(axis=0)) / np.sqrt(spread)))
+    return largest_difference(visited, independent)
 
 
 @pytest.mark.parametrize(("n", "p", "scale_rotation_every"), [(6, 3, 2), (4, 4, 0)])

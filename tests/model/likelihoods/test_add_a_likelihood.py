@@ -1,10 +1,5 @@
 """The likelihood of docs/dev/add_a_likelihood.md, as it is written there."""
 
-import re
-import sys
-from pathlib import Path
-from types import ModuleType
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -12,20 +7,9 @@ from scipy import integrate, stats
 
 from cuspfa import CuspPrior
 from cuspfa.inference.cellwise.search import search_cells
+from support import module_of_page
 
-PAGE = Path(__file__).parents[3] / "docs" / "dev" / "add_a_likelihood.md"
-
-
-def module_of_the_page():
-    """The page's code as a module, like a file of its own."""
-    module = ModuleType("likelihood_of_the_page")
-    sys.modules[module.__name__] = module
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    exec(compile(code, str(PAGE), "exec"), module.__dict__)
-    return module
-
-
-LaplaceLikelihood = module_of_the_page().LaplaceLikelihood
+LaplaceLikelihood = module_of_page("add_a_likelihood.md").LaplaceLikelihood
 LIKELIHOOD = LaplaceLikelihood(("a", "b"), noise_shape=2.0, noise_rate=1.0)
 PACKED = np.array([0.3, -0.5, np.log(0.8), np.log(2.5)])
 """Locations, then the logarithms of the noise variances."""
