@@ -3,7 +3,7 @@
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -107,6 +107,34 @@ def test_a_class_or_constant_is_defined_once() -> None:
     """The same name elsewhere would have another meaning, or be a second copy."""
     found = Counter(name for name, _ in definitions())
     assert [name for name, times in found.items() if times > 1] == []
+
+
+def functions() -> Iterator[tuple[str, str]]:
+    """Public functions of modules, with the module."""
+    for module, tree in MODULES.items():
+        names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+        yield from ((name, module) for name in names if not name.startswith("_"))
+
+
+def with_two_meanings(pairs: Iterable[tuple[str, str]]) -> set[str]:
+    """Names of functions in several modules, apart from those that mean the same there."""
+    places: dict[str, set[str]] = {}
+    for name, module in pairs:
+        # Commands are called like functions of the library, or of the page.
+        if module != "cli/app.py" and name != "main":
+            places.setdefault(name, set()).add(module)
+    # The steps of the models and their samplers are called alike.
+    return {
+        name
+        for name, modules in places.items()
+        if len(modules) > 1 and not all(one.startswith("inference/") for one in modules)
+    }
+
+
+def test_a_public_function_has_one_meaning() -> None:
+    assert with_two_meanings(functions()) == set()
+    pairs = [("check", "data/one.py"), ("check", "model/two.py"), ("sweep", "inference/three.py")]
+    assert with_two_meanings([*pairs, ("sweep", "inference/four.py")]) == {"check"}
 
 
 def test_private_modules_of_scikit_learn_stay_in_one_file() -> None:

@@ -29,7 +29,7 @@ from cuspfa.data.screening.column_kinds import column_kinds
 from cuspfa.data.screening.missing_codes import find_codes
 from cuspfa.data.tables.cells import clean
 from cuspfa.data.tables.read_table import Table, reads_by_blocks, screened
-from cuspfa.data.tables.reader import FileTable, is_saved_fit, read_file
+from cuspfa.data.tables.reader import FileTable, read_file
 from cuspfa.errors import InputError
 from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
 from cuspfa.estimator.load import load
@@ -270,11 +270,6 @@ def open_fit(path: Path, name: str) -> Analysis:
             f"cuspfa report {name} -o report.html writes a page on it."
         )
     return Analysis(name, None, loaded=cast(Posterior, found))
-
-
-def holds_fit(first: bytes) -> bool:
-    """Do these first bytes of a file begin a saved fit?"""
-    return is_saved_fit(first)
 
 
 def wishes_of_fit(posterior: Posterior) -> Wishes:

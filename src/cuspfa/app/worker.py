@@ -22,7 +22,6 @@ from typing import IO, Any
 from cuspfa.app.analysis import (
     Analysis,
     StoppedEarly,
-    holds_fit,
     open_example,
     open_fit,
     open_table,
@@ -35,6 +34,7 @@ from cuspfa.app.output_files import write_output
 from cuspfa.app.views import answer_part, report_part, table_part
 from cuspfa.app.wishes import ROTATIONS, Wishes, wishes_of
 from cuspfa.cli.progress import iteration_text
+from cuspfa.data.tables.reader import is_saved_fit
 from cuspfa.datasets import simulate
 from cuspfa.errors import CuspError, InputError
 from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
@@ -135,7 +135,7 @@ class Worker:
             first = file.read(FIRST_READ)
         if is_analysis(first):
             self._open_analysis(path, name)
-        elif holds_fit(first):
+        elif is_saved_fit(first):
             self._show_fit(open_fit(path, name))
         else:
             self._show(open_table(path, name, job["missing"]), None)

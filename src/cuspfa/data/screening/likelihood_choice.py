@@ -21,7 +21,7 @@ from cuspfa._typing import Array
 from cuspfa.data.screening.column_kinds import KindGroup, skewness_of
 from cuspfa.data.screening.missing_codes import far_categories, is_common_code
 from cuspfa.errors import DataError
-from cuspfa.model.likelihoods.counts import LARGEST_COUNT, check_counts
+from cuspfa.model.likelihoods.counts import LARGEST_COUNT, require_counts
 from cuspfa.model.likelihoods.kinds import (
     AUTO,
     COUNT_KINDS,
@@ -82,7 +82,7 @@ def choose_likelihoods(
 
 def _check_counts(column: Array, name: str) -> None:
     """Raise a DataError where a column cannot be counts."""
-    check_counts(column, name)
+    require_counts(column, name)
     if not np.any(column > 0):
         raise DataError(f"Counts of {name} must have one above zero. Got zeros; drop the column.")
 

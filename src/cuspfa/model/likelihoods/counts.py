@@ -117,7 +117,7 @@ class CountLikelihood:
         """The rows; whole numbers from 0 on where observed."""
         table = np.array(rows, dtype=float)
         for column, name in zip(table.T, self.names, strict=False):
-            check_counts(column, name)
+            require_counts(column, name)
         return table
 
     def initial(self, values: Array) -> CountParameters:
@@ -571,7 +571,7 @@ def _excess(values: Array) -> Array:
     return np.asarray(np.maximum(np.nan_to_num(found), 0.0))
 
 
-def check_counts(column: Array, name: str) -> None:
+def require_counts(column: Array, name: str) -> None:
     """Raise a DataError where a column has values that are no counts."""
     observed = column[~np.isnan(column)]
     bad = observed[(observed < 0) | (observed != np.floor(observed))]
