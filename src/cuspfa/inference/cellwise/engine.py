@@ -25,14 +25,11 @@ from cuspfa.inference.cellwise.search import (
 from cuspfa.inference.cellwise.state import CellState
 from cuspfa.inference.kernels import flip
 from cuspfa.missing.kernels import nothing
-from cuspfa.model.likelihoods.base import Likelihood
+from cuspfa.model.likelihoods.base import ColumnParameters, Likelihood
 from cuspfa.model.likelihoods.continuous import (
-    POINT_SHAPE,
     ContinuousLikelihood,
-    ContinuousParameters,
 )
-from cuspfa.model.likelihoods.counts import CountLikelihood, CountParameters
-from cuspfa.model.likelihoods.gaussian import Noise
+from cuspfa.model.likelihoods.counts import CountLikelihood
 from cuspfa.model.likelihoods.kinds import COUNT_KINDS, LikelihoodTable
 from cuspfa.model.likelihoods.mixed import MixedLikelihood, Part
 from cuspfa.model.likelihoods.ordinal import OrdinalLikelihood
@@ -268,23 +265,13 @@ def parameters_by_column(
     """Locations and noise variances (…, p), and in the order of columns thresholds (…, T) and
     dispersions (…, D) of negative binomial ones.
     """
-    noise = likelihood.response_variance(parameters)
-    mean, dispersion = np.zeros_like(noise), np.full(noise.shape, np.inf)
-    thresholds: dict[int, Array] = {}
-    for part, own in zip(likelihood.parts, parameters, strict=True):
-        if isinstance(part.likelihood, OrdinalLikelihood):
-            for place, j in enumerate(part.columns):
-                size = len(part.likelihood.levels[place]) - 1
-                thresholds[int(j)] = own[..., place, :size]
-        else:
-            mean[..., part.columns] = own.location
-        if isinstance(part.likelihood, CountLikelihood):
-            dispersion[..., part.columns] = own.dispersion
-    dispersed = np.any(np.isfinite(dispersion), axis=tuple(range(noise.ndim - 1)))
-    ordered = [thresholds[j] for j in sorted(thresholds)]
-    empty = np.zeros((*noise.shape[:-1], 0))
-    cuts = np.concatenate([empty, *ordered], axis=-1)
-    return LatentParameters(mean, noise, cuts, dispersion[..., dispersed])
+    found = likelihood.by_column(parameters)
+    lead = found.location.shape[:-1]
+    dispersed = np.any(np.isfinite(found.dispersion), axis=tuple(range(len(lead))))
+    cuts = np.concatenate([np.zeros((*lead, 0)), *found.thresholds], axis=-1)
+    return LatentParameters(
+        found.location, found.noise_variance, cuts, found.dispersion[..., dispersed]
+    )
 
 
 def fitted_cells(
@@ -301,21 +288,8 @@ def fitted_cells(
     dispersion[[one.kind == "negative_binomial" for one in columns]] = parameters.dispersion
     ends = np.cumsum([max(len(one.levels) - 1, 0) for one in columns])
     thresholds = np.split(parameters.thresholds, ends[:-1])
-    made: list[Any] = []
-    for part in likelihood.parts:
-        if isinstance(part.likelihood, OrdinalLikelihood):
-            cuts = np.full((len(part.columns), int(part.likelihood.n_levels.max()) - 1), np.inf)
-            for row, j in zip(cuts, part.columns, strict=True):
-                row[: len(thresholds[j])] = thresholds[j]
-            made.append(cuts)
-        elif isinstance(part.likelihood, CountLikelihood):
-            own = parameters.mean[part.columns], dispersion[part.columns]
-            made.append(CountParameters(*own))
-        else:
-            shape = np.full(len(part.columns), POINT_SHAPE)
-            noise = Noise(shape, POINT_SHAPE * parameters.noise_variance[part.columns])
-            made.append(ContinuousParameters(parameters.mean[part.columns], noise))
-    return FittedCells(likelihood, loadings, tuple(made))
+    known = ColumnParameters(parameters.mean, parameters.noise_variance, thresholds, dispersion)
+    return FittedCells(likelihood, loadings, likelihood.from_columns(known))
 
 
 def _as_draws(

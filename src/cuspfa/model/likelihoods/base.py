@@ -15,7 +15,7 @@ likelihood has counts there is one more column, the offsets o_i of their log rat
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple, Protocol
 
@@ -108,12 +108,32 @@ class ResponsePrior(NamedTuple):
     """(q,) columns whose z is latent: multiplied, it changes no value."""
 
 
+class ColumnParameters(NamedTuple):
+    """Parameters of any likelihood, column by column; before each axis there may be one of draws.
+
+    Posteriors and their files have parameters in this form.
+    """
+
+    location: Array
+    """(q,) 0 of ordinal columns."""
+    noise_variance: Array
+    """(q,) of the response given f."""
+    thresholds: Sequence[Array]
+    """Of each column, in order; empty of columns that are not ordinal."""
+    dispersion: Array
+    """(q,) infinite of columns that are not negative binomial."""
+
+
 class Likelihood(Protocol):
     """A kind of column. Its fields are what is given; its parameters are learned.
 
     Packed parameters are (…, m) numbers without limits. Where arrays of parameters have leading
     axes, these belong to chains or draws.
     """
+
+    @property
+    def has_offset(self) -> bool:
+        """Have values one more column, the offsets of log rates?"""
 
     def check(self, rows: Any) -> Array:
         """Values for the other methods, or a DataError that names the column."""
@@ -218,11 +238,22 @@ class Likelihood(Protocol):
     def mean(self, mean: Array, variance: Array, parameters: Parameters) -> Array:
         """Expected values as a user has them, for f_ij ~ N(mean, variance)."""
 
+    def by_column(self, parameters: Parameters) -> ColumnParameters:
+        """The parameters as a posterior keeps them."""
+
+    def from_columns(self, known: ColumnParameters) -> Parameters:
+        """The parameters of a posterior."""
+
 
 class WithPseudoData:
     """What likelihoods share whose exact draws are by pseudo-data alone."""
 
     names: tuple[str, ...]
+
+    @property
+    def has_offset(self) -> bool:
+        """No."""
+        return False
 
     @property
     def direct(self) -> BoolArray:

@@ -17,6 +17,7 @@ from cuspfa._typing import Array, Indices
 from cuspfa.errors import DataError
 from cuspfa.model.likelihoods.base import (
     CellExpectations,
+    ColumnParameters,
     Intervals,
     PseudoData,
     ResponsePrior,
@@ -251,6 +252,19 @@ class ContinuousLikelihood(WithPseudoData):
     def mean(self, mean: Array, variance: Array, parameters: ContinuousParameters) -> Array:
         """The location and the mean of f."""
         return self._outside(parameters.location + mean)
+
+    def by_column(self, parameters: ContinuousParameters) -> ColumnParameters:
+        """Locations and noise variances."""
+        location, variance = parameters.location, self.response_variance(parameters)
+        empty = np.zeros((*location.shape[:-1], 0))
+        none = np.full(location.shape, np.inf)
+        return ColumnParameters(location, variance, [empty] * len(self.names), none)
+
+    def from_columns(self, known: ColumnParameters) -> ContinuousParameters:
+        """With σ² as numbers."""
+        shape = np.full(known.noise_variance.shape, POINT_SHAPE)
+        noise = Noise(shape, POINT_SHAPE * known.noise_variance)
+        return ContinuousParameters(known.location, noise)
 
 
 def _residuals(

@@ -30,6 +30,7 @@ from cuspfa.model.likelihoods.base import (
     LEAST_TILTED_VARIANCE,
     QUADRATURE_NODES,
     CellExpectations,
+    ColumnParameters,
     Intervals,
     PseudoData,
     ResponsePrior,
@@ -98,6 +99,11 @@ class CountLikelihood:
                     f"{'zeros' if np.any(column == 0) else 'missing values'} only; drop the column."
                 )
         return cls(names, family, tuple(_log_mean_rates(values).tolist()))
+
+    @property
+    def has_offset(self) -> bool:
+        """Yes."""
+        return True
 
     @property
     def direct(self) -> BoolArray:
@@ -381,6 +387,18 @@ class CountLikelihood:
         """Expected counts; the offsets are a part of `mean`."""
         logs = mean + parameters.location + 0.5 * variance
         return np.asarray(np.exp(np.minimum(logs, LARGEST_LOG_RATE)))
+
+    def by_column(self, parameters: CountParameters) -> ColumnParameters:
+        """Locations and dispersions."""
+        location, variance = parameters.location, self.response_variance(parameters)
+        empty = np.zeros((*location.shape[:-1], 0))
+        return ColumnParameters(
+            location, variance, [empty] * len(self.names), parameters.dispersion
+        )
+
+    def from_columns(self, known: ColumnParameters) -> CountParameters:
+        """Locations and dispersions."""
+        return CountParameters(known.location, known.dispersion)
 
     # --- inside ---
 

@@ -13,6 +13,7 @@ import numpy as np
 from cuspfa._typing import Array, BoolArray, Indices
 from cuspfa.model.likelihoods.base import (
     CellExpectations,
+    ColumnParameters,
     Intervals,
     Likelihood,
     PseudoData,
@@ -20,7 +21,6 @@ from cuspfa.model.likelihoods.base import (
     Tangents,
     TiltedMoments,
 )
-from cuspfa.model.likelihoods.counts import CountLikelihood
 
 
 class Part(NamedTuple):
@@ -32,12 +32,7 @@ class Part(NamedTuple):
     @property
     def places(self) -> Indices:
         """Its columns of values: for counts the last one too, which has the offsets."""
-        return np.append(self.columns, -1) if self.has_offset else self.columns
-
-    @property
-    def has_offset(self) -> bool:
-        """Are these counts?"""
-        return isinstance(self.likelihood, CountLikelihood)
+        return np.append(self.columns, -1) if self.likelihood.has_offset else self.columns
 
 
 @dataclass(frozen=True)
@@ -62,7 +57,7 @@ class MixedLikelihood:
     @property
     def has_offset(self) -> bool:
         """Have rows and values one more column, the offsets of counts?"""
-        return any(part.has_offset for part in self.parts)
+        return any(part.likelihood.has_offset for part in self.parts)
 
     def initial(self, values: Array) -> tuple[Any, ...]:
         """Those of each part."""
@@ -271,3 +266,32 @@ class MixedLikelihood:
             for part, own in zip(self.parts, parameters, strict=True)
         ]
         return np.asarray(self._joined(found)[0])
+
+    def by_column(self, parameters: tuple[Any, ...]) -> ColumnParameters:
+        """Column by column."""
+        pairs = zip(self.parts, parameters, strict=True)
+        found = [part.likelihood.by_column(own) for part, own in pairs]
+        location, variance, dispersion = self._joined([(one[0], one[1], one[3]) for one in found])
+        thresholds = {
+            int(j): own
+            for part, one in zip(self.parts, found, strict=True)
+            for j, own in zip(part.columns, one.thresholds, strict=True)
+        }
+        return ColumnParameters(
+            location, variance, [thresholds[j] for j in range(self.p)], dispersion
+        )
+
+    def from_columns(self, known: ColumnParameters) -> tuple[Any, ...]:
+        """Those of each part."""
+        location, variance, thresholds, dispersion = known
+        return tuple(
+            part.likelihood.from_columns(
+                ColumnParameters(
+                    location[..., part.columns],
+                    variance[..., part.columns],
+                    [thresholds[int(j)] for j in part.columns],
+                    dispersion[..., part.columns],
+                )
+            )
+            for part in self.parts
+        )

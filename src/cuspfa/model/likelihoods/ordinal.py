@@ -25,6 +25,7 @@ from cuspfa.model.likelihoods.base import (
     QUADRATURE_NODES,
     TILTED_NODES,
     CellExpectations,
+    ColumnParameters,
     Intervals,
     PseudoData,
     ResponsePrior,
@@ -424,6 +425,20 @@ class OrdinalLikelihood(WithPseudoData):
             for node, weight in zip(*hermite_nodes(QUADRATURE_NODES), strict=True):
                 below += weight * expit(padded - (mean + node * np.sqrt(variance))[..., None])
         return np.asarray(np.maximum(np.diff(below, axis=-1), 0.0))
+
+    def by_column(self, parameters: Array) -> ColumnParameters:
+        """Cut-points without those that only fill up the array."""
+        variance = self.response_variance(parameters)
+        cuts = [parameters[..., j, : len(own) - 1] for j, own in enumerate(self.levels)]
+        none = np.full(variance.shape, np.inf)
+        return ColumnParameters(np.zeros_like(variance), variance, cuts, none)
+
+    def from_columns(self, known: ColumnParameters) -> Array:
+        """Cut-points (q, C − 1)."""
+        cuts = np.full((len(self.levels), int(self.n_levels.max()) - 1), np.inf)
+        for row, own in zip(cuts, known.thresholds, strict=True):
+            row[: len(own)] = own
+        return cuts
 
     def _as_given(self, codes: Indices) -> Array:
         values = np.empty(codes.shape)
