@@ -4,7 +4,7 @@ import inspect
 
 import pytest
 
-from cuspfa._utils.deprecation import deprecated, told_deprecated
+from cuspfa._utils.deprecation import deprecated, warn_deprecated
 
 
 @deprecated(instead="new(x)", removed_in="0.9")
@@ -28,4 +28,4 @@ def test_signature_and_docstring_stay():
 
 def test_parameters_and_values_can_be_deprecated_too():
     with pytest.warns(FutureWarning, match=r"^mean='plugged-in' is deprecated .* 0\.9\. Use "):
-        told_deprecated("mean='plugged-in'", instead="mean='plug-in'", removed_in="0.9")
+        warn_deprecated("mean='plugged-in'", instead="mean='plug-in'", removed_in="0.9")

@@ -38,7 +38,7 @@ def read(tmp_path):
 
 
 def doubts(table):
-    return [note.told(as_option) for note in table.notes if note.is_doubt]
+    return [note.message(as_option) for note in table.notes if note.is_doubt]
 
 
 # --- thousands ---
@@ -242,7 +242,7 @@ def test_missing_makes_cells_missing(read):
     nan = np.nan
     np.testing.assert_equal(column_numbers(table)[:2], [[1, nan, nan], [nan, 2, 3]])
     assert [one.n_missing for one in table.columns] == [2, 1, 2, 0]
-    assert [note.told(as_option) for note in table.notes] == ["--missing made 5 cells missing."]
+    assert [note.message(as_option) for note in table.notes] == ["--missing made 5 cells missing."]
     assert doubts(table) == []
     unused = read(content, missing=["77"])
     assert doubts(unused) == ["--missing made no cells missing."]

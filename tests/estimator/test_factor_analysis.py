@@ -48,7 +48,7 @@ def fit(data=X, **settings):
     return CuspFactorAnalysis(random_state=0, **settings).fit(data)
 
 
-def told(message):
+def warns_of(message):
     """Expect this warning, or none: the test settings make errors of unexpected ones."""
     return nullcontext() if message is None else pytest.warns(CuspWarning, match=message)
 
@@ -284,7 +284,7 @@ def test_max_factors():
 
 @pytest.mark.parametrize("k", [0, 1, 3, 8])
 def test_the_number_of_factors_may_be_given(k):
-    with told("6 of them have no loadings.*the data support 2 of these" if k == 8 else None):
+    with warns_of("6 of them have no loadings.*the data support 2 of these" if k == 8 else None):
         model = fit(n_factors=k)
     assert model.n_factors_ == k
     assert model.loadings_.shape == (8, k)
@@ -299,7 +299,7 @@ def test_a_given_number_far_behind_the_best_is_what_one_gets():
     data = datasets.simulate(5000, 12, 3, random_state=5).X
     for k in range(6):
         said = f"n_factors={k} was asked for.*{k - 3} of them ha.*support 3 of these"
-        with told(said if k > 3 else None):
+        with warns_of(said if k > 3 else None):
             assert fit(data, n_factors=k).n_factors_ == k
 
 

@@ -741,17 +741,17 @@ def test_the_program_writes_a_page_on_a_saved_fit(table, capsys):
 
 
 def test_mistakes_at_the_command_line(table, capsys):
-    def told(*arguments):
+    def message(*arguments):
         assert run_program(list(arguments)) == 2
         return capsys.readouterr().err
 
     assert run_program(["fit", "answers.csv", "-o", "a.cusp", "--quiet"]) == 0
     capsys.readouterr()
-    assert "no directory" in told("fit", "answers.csv", "--report", "nowhere/a.html")
-    assert "would be lost" in told("fit", "answers.csv", "--report", "answers.csv")
-    assert "would be lost" in told("report", "a.cusp", "-o", "a.cusp")
-    assert "has no scores" in told("report", "a.cusp", "-o", "a.html", "--scores")
-    assert "no file" in told("report", "b.cusp", "-o", "a.html").lower()
+    assert "no directory" in message("fit", "answers.csv", "--report", "nowhere/a.html")
+    assert "would be lost" in message("fit", "answers.csv", "--report", "answers.csv")
+    assert "would be lost" in message("report", "a.cusp", "-o", "a.cusp")
+    assert "has no scores" in message("report", "a.cusp", "-o", "a.html", "--scores")
+    assert "no file" in message("report", "b.cusp", "-o", "a.html").lower()
     assert not (table / "a.html").exists()
 
 

@@ -24,7 +24,7 @@ def deprecated(
     def mark(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
         @functools.wraps(function)
         def warned(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-            told_deprecated(f"{function.__qualname__}()", instead=instead, removed_in=removed_in)
+            warn_deprecated(f"{function.__qualname__}()", instead=instead, removed_in=removed_in)
             return function(*args, **kwargs)
 
         return warned
@@ -32,6 +32,6 @@ def deprecated(
     return mark
 
 
-def told_deprecated(what: str, *, instead: str, removed_in: str) -> None:
+def warn_deprecated(what: str, *, instead: str, removed_in: str) -> None:
     """Warn that a parameter, a value or an attribute is deprecated."""
     warn(f"{what} is deprecated and will be removed in {removed_in}. Use {instead}.", FutureWarning)

@@ -53,7 +53,7 @@ class FitWarning(ABC):
     """Does the posterior keep it?"""
 
     @abstractmethod
-    def told(self, form: Form) -> str:
+    def message(self, form: Form) -> str:
         """One or more sentences, with advice in this form."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -103,8 +103,8 @@ class ReadingNote(FitWarning):
     code = "reading_note"
     note: Note
 
-    def told(self, form: Form) -> str:
-        return self.note.told(form.spell)
+    def message(self, form: Form) -> str:
+        return self.note.message(form.spell)
 
 
 @dataclass(frozen=True)
@@ -114,9 +114,9 @@ class ColumnsDropped(FitWarning):
     code = "columns_dropped"
     columns: tuple[DroppedColumn, ...]
 
-    def told(self, form: Form) -> str:
+    def message(self, form: Form) -> str:
         first = self.columns[:SHOWN_COLUMNS]
-        shown = "; ".join(f"{one.name!r}: {one.told(form.spell)}" for one in first)
+        shown = "; ".join(f"{one.name!r}: {one.message(form.spell)}" for one in first)
         left = len(self.columns) - SHOWN_COLUMNS
         more = f"; and {left} more" if left > 0 else ""
         return f"Dropped {counted(len(self.columns), 'column')} ({shown}{more})."
@@ -135,7 +135,7 @@ class PossibleMissingCode(FitWarning):
     value: float | None = None
     """None in files and JSON, which contain no cell of the data."""
 
-    def told(self, form: Form) -> str:
+    def message(self, form: Form) -> str:
         value = None if self.value is None else f"{self.value:g}"
         where = " in the first rows" if self.by_blocks else ""
         known = form.spell("missing", None if value is None else (value,))
@@ -156,7 +156,7 @@ class EmptyRows(FitWarning):
     n_rows: int
     """Rows that are analysed."""
 
-    def told(self, form: Form) -> str:
+    def message(self, form: Form) -> str:
         one = self.n_dropped == 1
         rows = "1 row has" if one else f"{self.n_dropped} rows have"
         verb = "is" if one else "are"
@@ -173,7 +173,7 @@ class NearConstant(FitWarning):
     """The largest number of rows that differ in one of them."""
     n_rows: int
 
-    def told(self, form: Form) -> str:
+    def message(self, form: Form) -> str:
         columns = tuple(form.column(one) for one in self.columns)
         verb = "is" if len(columns) == 1 else "are"
         return (
@@ -194,7 +194,7 @@ class DependentColumns(FitWarning):
     """Columns that are determined by others."""
     n_columns: int
 
-    def told(self, form: Form) -> str:
+    def message(self, form: Form) -> str:
         shown = listed([form.column(one) for one in self.columns], SHOWN_COLUMNS)
         more = (
             f" In all, {self.n_extra} of the {self.n_columns} columns are determined by others."
@@ -215,7 +215,7 @@ class DeterminedColumns(FitWarning):
     pairs: tuple[tuple[ColumnRef, ColumnRef], ...]
     """Each such column, and the one that it follows from."""
 
-    def told(self, form: Form) -> str:
+    def message(self, form: Form) -> str:
         shown = listed(
             [f"{form.column(one)} from {form.column(other)}" for one, other in self.pairs],
             SHOWN_COLUMNS,
@@ -237,7 +237,7 @@ class NeverCoObserved(FitWarning):
     second: ColumnRef
     """One of the pairs."""
 
-    def told(self, form: Form) -> str:
+    def message(self, form: Form) -> str:
         pair = f"{form.column(self.first)} and {form.column(self.second)}"
         many = "a pair" if self.n_pairs == 1 else f"{self.n_pairs} pairs"
         return (
@@ -255,7 +255,7 @@ class SingleValueRows(FitWarning):
     n_single: int
     n_rows: int
 
-    def told(self, form: Form) -> str:
+    def message(self, form: Form) -> str:
         return (
             f"{self.n_single} of {self.n_rows} rows have one value only. They inform on means "
             "and variances, not on correlations, and with many of them fewer factors may be found. "
@@ -275,7 +275,7 @@ class LongFit(FitWarning):
     seconds: float
     n_factors_given: bool
 
-    def told(self, form: Form) -> str:
+    def message(self, form: Form) -> str:
         return _joined(
             f"With missing values in {self.n_columns} columns and {self.n_patterns} different "
             f"patterns of them this fit takes about {self.seconds_per_iteration:.1g} s an "
@@ -292,7 +292,7 @@ class FewRowsForWeights(FitWarning):
     n_rows: int
     n_columns: int
 
-    def told(self, form: Form) -> str:
+    def message(self, form: Form) -> str:
         return (
             f"{self.n_rows} rows are few for the weights of rows of {self.n_columns} columns: "
             "outlying rows may not be recognised. Choose fewer columns, or look for outlying rows "
@@ -308,7 +308,7 @@ class WeightsNotConverged(FitWarning):
     not_converged = True
     n_iter: int
 
-    def told(self, form: Form) -> str:
+    def message(self, form: Form) -> str:
         return (
             f"The weights of rows have not converged after {self.n_iter} iterations. Are some "
             "columns nearly the same, or most rows?"
@@ -327,7 +327,7 @@ class InactiveFactors(FitWarning):
     n_active: int
     spike: float | None
 
-    def told(self, form: Form) -> str:
+    def message(self, form: Form) -> str:
         return (
             f"{form.n_factors(self.n_factors)} was asked for, but the prior's spike of "
             f"{self.spike} leaves {self.n_active} of them active. Use a narrower spike, or none: "
@@ -343,7 +343,7 @@ class EmptyFactors(FitWarning):
     n_factors: int
     n_empty: int
 
-    def told(self, form: Form) -> str:
+    def message(self, form: Form) -> str:
         has = "has" if self.n_empty == 1 else "have"
         return (
             f"{form.n_factors(self.n_factors)} was asked for, but {self.n_empty} of them {has} "
@@ -360,7 +360,7 @@ class AtLedermannBound(FitWarning):
     n_factors: int
     n_columns: int
 
-    def told(self, form: Form) -> str:
+    def message(self, form: Form) -> str:
         k = self.n_factors
         leave = "leaves" if k == 1 else "leave"
         return (
@@ -382,7 +382,7 @@ class FactorLimitReached(FitWarning):
     rise: float | None
     """Nats that each of the last factors added to the bound; None if unknown."""
 
-    def told(self, form: Form) -> str:
+    def message(self, form: Form) -> str:
         most = self.limit
         usual = "" if self.given else " (the default)"
         more = ", or leave it out" if most < self.default_limit else ""
@@ -403,7 +403,7 @@ class EvidenceRising(FitWarning):
     rise: float
     """Nats that the last factor added."""
 
-    def told(self, form: Form) -> str:
+    def message(self, form: Form) -> str:
         return (
             f"The evidence still rose by about {rounded(self.rise)} nats with the last factor, and "
             "was not computed for more: there may be more factors, or no small number of them. The "
@@ -420,7 +420,7 @@ class FewRowsForFactors(FitWarning):
     """The most that were tried."""
     n_rows: int
 
-    def told(self, form: Form) -> str:
+    def message(self, form: Form) -> str:
         return (
             f"More than {counted(self.n_factors, 'factor')} were not tried: {self.n_rows} rows are "
             "too few for this many columns and categories, as their evidence would not be right. "
@@ -438,7 +438,7 @@ class FewRowsForCounts(FitWarning):
     """The most that were tried."""
     n_rows: int
 
-    def told(self, form: Form) -> str:
+    def message(self, form: Form) -> str:
         return (
             f"More than {counted(self.n_factors, 'factor')} were not tried: {self.n_rows} rows are "
             "too few for this many columns, as their evidence would not be right. Leave out "
@@ -454,7 +454,7 @@ class ColumnLimitReached(FitWarning):
     code = "column_limit_reached"
     max_columns: int
 
-    def told(self, form: Form) -> str:
+    def message(self, form: Form) -> str:
         most = self.max_columns
         return (
             f"As many factors were found as max_columns={most} allows, and there may be more. "
@@ -474,7 +474,7 @@ class ModelErrorNotLearned(FitWarning):
     n_rows: int
     n_columns: int
 
-    def told(self, form: Form) -> str:
+    def message(self, form: Form) -> str:
         known: dict[NoMarginal, str] = {
             "missing": "with missing values",
             "rows": f"from {self.n_rows} rows of {self.n_columns} columns",
@@ -499,7 +499,7 @@ class TemperedLikelihood(FitWarning):
     has_population: bool
     """Is the population covariance known?"""
 
-    def told(self, form: Form) -> str:
+    def message(self, form: Form) -> str:
         known: dict[NoMarginal, str] = {
             "missing": "With missing values",
             "rows": f"With {self.n_columns} columns",
@@ -530,7 +530,7 @@ class FewRows(FitWarning):
     n_rows: int
     n_factors: int
 
-    def told(self, form: Form) -> str:
+    def message(self, form: Form) -> str:
         k = self.n_factors
         for_them = counted(k, "factor") if k else "any factors"
         return f"{self.n_rows} rows are few for {for_them}: the number of factors is not reliable."
@@ -544,7 +544,7 @@ class HeywoodCases(FitWarning):
     kept = False
     columns: tuple[str, ...]
 
-    def told(self, form: Form) -> str:
+    def message(self, form: Form) -> str:
         return (
             f"Nearly all variance of {listed(self.columns, SHOWN_NAMES)} is explained (Heywood "
             "case): a variable that another one repeats, or a factor of a single variable."
@@ -561,7 +561,7 @@ class SkewedItems(FitWarning):
     n_columns: int
     """All columns."""
 
-    def told(self, form: Form) -> str:
+    def message(self, form: Form) -> str:
         return (
             f"{len(self.columns)} of {self.n_columns} columns are items that are strongly skewed "
             f"({listed(self.columns, SHOWN_NAMES)}). Items that are skewed alike can make a factor "
@@ -582,7 +582,7 @@ class RareCategories(FitWarning):
     fewest: int
     """Rows below which a category is called rare."""
 
-    def told(self, form: Form) -> str:
+    def message(self, form: Form) -> str:
         parts = []
         if self.rare:
             parts.append(
@@ -606,7 +606,7 @@ class CorrelationsUnexplained(FitWarning):
     kept = False
     predictive_p: float
 
-    def told(self, form: Form) -> str:
+    def message(self, form: Form) -> str:
         return (
             "The model leaves correlations unexplained: fewer than 1 in 100 data sets simulated "
             "from it are as far from it as these data. Outliers, skewed items or too few factors "
@@ -622,7 +622,7 @@ class LowKmo(FitWarning):
     kept = False
     kmo: float
 
-    def told(self, form: Form) -> str:
+    def message(self, form: Form) -> str:
         return (
             f"KMO is {self.kmo:.2f}: few correlations are shared by more than two variables, so "
             "that these columns hardly suit a factor analysis."
@@ -638,7 +638,7 @@ class UncertainAxes(FitWarning):
     rotation: str
     agreement: float
 
-    def told(self, form: Form) -> str:
+    def message(self, form: Form) -> str:
         return (
             f"The rotation is not well determined ({self.rotation}, agreement of draws "
             f"{self.agreement:.2f}): intervals of loadings are wide, or cover two modes. "
@@ -658,7 +658,7 @@ class IterationLimit(FitWarning):
     max_iter: int
     tol: float
 
-    def told(self, form: Form) -> str:
+    def message(self, form: Form) -> str:
         return (
             f"Not converged: the fit stopped at max_iter={self.max_iter} iterations. To go on, "
             f"raise max_iter: {form.change('max_iter', 2 * self.max_iter)}; or accept less "
@@ -676,7 +676,7 @@ class CountsNotConverged(FitWarning):
     max_iter: int
     tol: float
 
-    def told(self, form: Form) -> str:
+    def message(self, form: Form) -> str:
         return (
             f"Not converged: the fit stopped at max_iter={self.max_iter} iterations. To go on, "
             f"raise max_iter of CuspPoissonFactorization, or its tol above {self.tol:g}."
@@ -694,7 +694,7 @@ class VariationalOutOfTime(FitWarning):
     rise: float | None
     """As in `FactorLimitReached`."""
 
-    def told(self, form: Form) -> str:
+    def message(self, form: Form) -> str:
         seconds = float(f"{10 * self.max_time:.6g}")  # 3, not 3.0000000000000004
         given = "" if self.n_factors_given else "; or give the number of factors"
         return _joined(
@@ -712,7 +712,7 @@ class BoundDecreased(FitWarning):
     code = "bound_decreased"
     not_converged = True
 
-    def told(self, form: Form) -> str:
+    def message(self, form: Form) -> str:
         return (
             "Stopped: the bound fell by more than rounding error, which a right computation "
             "cannot do. Rescale the data, and please report it."
@@ -727,7 +727,7 @@ class SamplerOutOfTime(FitWarning):
     not_converged = True
     max_time: float | None
 
-    def told(self, form: Form) -> str:
+    def message(self, form: Form) -> str:
         limit = "max_time" if self.max_time is None else form.limit("max_time", self.max_time)
         return (
             "Out of time: the posterior has the draws made by then. To make them all, raise "
@@ -747,7 +747,7 @@ class ChainsNotConverged(FitWarning):
     n_draws: int
     thin: int
 
-    def told(self, form: Form) -> str:
+    def message(self, form: Form) -> str:
         if self.r_hat is None:
             found = "Too few draws to tell whether the chains have converged."
         else:
@@ -769,7 +769,7 @@ class TooFewDraws(FitWarning):
     n_draws: int
     thin: int
 
-    def told(self, form: Form) -> str:
+    def message(self, form: Form) -> str:
         return (
             f"Too few draws: they are worth {self.effective_size:.0f} independent ones "
             f"({self.quantity}). {_longer_chains(self.n_draws, self.thin, form)}"

@@ -19,12 +19,12 @@ DEFAULT = EngineSettings("variational")
 
 def python_text(warning: FitWarning, engine: EngineSettings = DEFAULT) -> str:
     """One or more sentences, with advice to be typed in Python."""
-    return warning.told(_Python(engine))
+    return warning.message(_Python(engine))
 
 
 def terminal_text(warning: FitWarning, engine: EngineSettings = DEFAULT) -> str:
     """One or more sentences, with advice to be typed as options of the program."""
-    return warning.told(_Program(engine))
+    return warning.message(_Program(engine))
 
 
 def engine_code(engine: EngineSettings, **changed: Any) -> str:

@@ -108,7 +108,7 @@ class Analysis:
             why = dropped.get(column.name)
             kind = kinds.get(column.name, "")
             if why is not None:
-                kind = f"left out: {why.told(as_option)}"
+                kind = f"left out: {why.message(as_option)}"
             lines.append(
                 ColumnLine(
                     clean(column.name),
@@ -128,7 +128,7 @@ class Analysis:
             return []
         codes = find_codes(self.table.names, self.table.rows)
         return [
-            *(note.told(as_option) for note in self.table.notes),
+            *(note.message(as_option) for note in self.table.notes),
             *(terminal_text(one) for one in codes),
         ]
 

@@ -148,7 +148,7 @@ def _sparse(options: FitOptions, page: Page) -> ReadCounts:
         size = f"{counted(n, 'row')}, {counted(p, 'column')}, {table.x.nnz:,} cells stored"
         page.paragraph(f"Read {clean(table.source)} ({table.kind}): {size}.")
         for note in table.notes:
-            page.paragraph(f"  {note.told(as_option)}", indent=4)
+            page.paragraph(f"  {note.message(as_option)}", indent=4)
     names = table.names or made_up_names(p)
     choice = choose_columns(options, names, options.factors)
     kept = list(choice.kept)

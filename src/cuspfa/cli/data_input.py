@@ -259,7 +259,7 @@ def read_as_json(table: Table, n_missing: int) -> dict[str, Any]:
             "n_rows": table.n_rows_read,
             "n_columns": table.n_columns_read,
             "n_missing": n_missing,
-            "notes": [note.told(as_option) for note in table.notes],
+            "notes": [note.message(as_option) for note in table.notes],
             "sheet": table.sheet,
             "labels": {one.name: one.label for one in table.labels if one.label},
             "value_labels": {
@@ -269,7 +269,9 @@ def read_as_json(table: Table, n_missing: int) -> dict[str, Any]:
             },
         },
         "left_out": {
-            "columns": [{"name": one.name, "reason": one.told(as_option)} for one in table.dropped],
+            "columns": [
+                {"name": one.name, "reason": one.message(as_option)} for one in table.dropped
+            ],
             "excluded": table.excluded,
             "rows": table.n_empty,
         },

@@ -105,7 +105,7 @@ def show_reading(page: Page, table: Table) -> None:
     missing = table.n_missing_read or "none"
     page.paragraph(f"Read {clean(table.source)} ({table.kind}): {size}, {missing} missing.")
     for note in table.notes:
-        page.paragraph(f"  {note.told(as_option)}", indent=4)
+        page.paragraph(f"  {note.message(as_option)}", indent=4)
     labelled = [one for one in table.labels if one.label]
     if labelled:
         names = [
@@ -133,7 +133,7 @@ def show_doubts(page: Page, notes: Sequence[Note]) -> None:
     """Print notes on reading that are shown even with --quiet."""
     for note in notes:
         if note.is_doubt:
-            page.paragraph(note.told(as_option))
+            page.paragraph(note.message(as_option))
 
 
 def show_left_out(page: Page, table: Table) -> None:

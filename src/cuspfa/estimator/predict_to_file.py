@@ -99,7 +99,7 @@ def write_blocks(
     }[what]
     if not names:
         raise InputError("the model has no factors, so there are no scores.")
-    doubts = [note.told() for note in stream.reader.notes if note.is_doubt]
+    doubts = [note.message() for note in stream.reader.notes if note.is_doubt]
     if doubts:
         warn(" ".join(doubts))
     call, counts = getattr(model, what), np.zeros(3, dtype=int)

@@ -37,9 +37,9 @@ def analysed_text(data: DataProvenance | None, size: str) -> str:
 
 def remarks(data: DataProvenance, spell: Spell = as_option) -> list[str]:
     """What was assumed or left out when the data were read."""
-    found = [clean(note.told(spell)) for note in data.notes]
+    found = [clean(note.message(spell)) for note in data.notes]
     found += [
-        f"{clean(one.name)} is left out: {one.told(spell)}."
+        f"{clean(one.name)} is left out: {one.message(spell)}."
         for one in data.dropped[:LISTED_COLUMNS]
     ]
     if len(data.dropped) > LISTED_COLUMNS:

@@ -97,7 +97,7 @@ def test_words_without_a_known_order_are_left_out_with_advice(tmp_path: Path, li
         "c": "words",
         "sex": "text",
     }
-    assert found.dropped[0].told().endswith("to give it: order=('low', '…', 'high')")
+    assert found.dropped[0].message().endswith("to give it: order=('low', '…', 'high')")
     assert not found.answers
 
 
@@ -109,7 +109,7 @@ def test_a_misspelt_word_is_named(tmp_path: Path, limit: Any) -> None:
     path = table(tmp_path, a=cells, b=words(2, AGREE), c=words(3, own), d=other)
     found = {one.name: one for one in read_table(path, memory_limit=limit).dropped}
     assert found["a"].code == found["d"].code == "odd_word"
-    assert "Stongly" not in found["a"].told()
+    assert "Stongly" not in found["a"].message()
     assert (
         found["a"]
         .shown(as_option)

@@ -282,7 +282,7 @@ def test_a_value_labelled_as_missing_and_not_declared(tmp_path: Path) -> None:
     }
     path = tmp_path / "t.sav"
     pyreadstat.write_sav(frame, path, variable_value_labels=dict.fromkeys("acd", labels))
-    told = [note.told(as_option) for note in read_table(path).notes if note.is_doubt]
+    told = [note.message(as_option) for note in read_table(path).notes if note.is_doubt]
     assert len(told) == 2
     assert "8 = Don’t know/Refused" in told[0]
     assert told[1].endswith("as a number in a, c. To make it missing: --missing 9")

@@ -261,7 +261,7 @@ def test_a_fit_keeps_dropped_columns_as_values(rows: Any, readers: Any, tmp_path
 def test_the_library_names_no_option(rows: Any, readers: Any) -> None:
     frame = pd.DataFrame(rows, columns=NAMES)
     frame.insert(0, "id", np.arange(1, 121))
-    said = [one.told() for one in read_table(readers(frame.to_csv(index=False)).path).dropped]
+    said = [one.message() for one in read_table(readers(frame.to_csv(index=False)).path).dropped]
     bare = read_table(readers("\n".join(",".join(map(repr, row)) for row in rows.tolist())).path)
     said += [str(note) for note in bare.notes]
     for text in ("a;b\n871;1\n1,082;1\n93;1\n2,400;1\n", "a,b\n" + "inf,1\n1,2\n2,3\n" * 9):
@@ -332,9 +332,9 @@ def test_a_saved_fit_is_no_table_and_python_is_told_how_to_load_it(tmp_path: Pat
 
 def test_every_code_of_a_note_and_of_a_dropped_column_has_its_words() -> None:
     for drop in get_args(DropCode):
-        assert DroppedColumn("x", drop, count=1, of=2, detail="int").told()
+        assert DroppedColumn("x", drop, count=1, of=2, detail="int").message()
     for note in get_args(NoteCode):
-        assert Note(note, columns=("x",), count=1, detail="y").told()
+        assert Note(note, columns=("x",), count=1, detail="y").message()
 
 
 def test_a_fit_to_a_path_keeps_what_the_program_keeps(tmp_path, rows):

@@ -124,7 +124,7 @@ _DOUBTS: dict[NoteCode, tuple[str, bool]] = {
     "no_header": ("If it names the columns", True),
     "empty_first_row": ("If it names the columns", True),
 }
-_ALWAYS_TOLD = (
+_ALWAYS_SHOWN = (
     "sheet",
     "answers",
     "numbered",
@@ -181,7 +181,7 @@ class DroppedColumn:
         """The note without any cell of the data, to be kept with a fit."""
         return replace(self, example="")
 
-    def told(self, spell: Spell = as_argument) -> str:
+    def message(self, spell: Spell = as_argument) -> str:
         """The reason, with the argument that changes it."""
         return f"{self._said(spell)}{self._advice(spell)}"
 
@@ -237,10 +237,10 @@ class Note:
     @property
     def is_doubt(self) -> bool:
         """May the assumption be wrong, or without effect, so that it is always reported?"""
-        always = (*_DOUBTS, *_ALWAYS_TOLD)
+        always = (*_DOUBTS, *_ALWAYS_SHOWN)
         return self.code in always or (self.code == "missing" and not self.count)
 
-    def told(self, spell: Spell = as_argument) -> str:
+    def message(self, spell: Spell = as_argument) -> str:
         """The note in words, with the argument that changes it."""
         if self.code == "missing":
             cells = f"{self.count or 'no'} cell{'' if self.count == 1 else 's'}"
@@ -269,4 +269,4 @@ class Note:
         return f"{said} {doubt}: {spell('header', header)}"
 
     def __str__(self) -> str:
-        return self.told()
+        return self.message()

@@ -103,7 +103,7 @@ def read_moments(
     found = load_matrix(str(path), choose, how=how, n=n, kind=kind, means=means, sds=sds)
     for note in found.notes:
         if note.code == "repaired":
-            warn(note.told())
+            warn(note.message())
     return found.moments
 
 

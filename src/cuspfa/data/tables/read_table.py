@@ -295,7 +295,9 @@ def screened(file: FileTable, choose: ChooseColumns, how: Reading) -> Table:
             file.source, file.columns, choice, file.id_position, how.spell, labels=labels
         )
     except DataError as error:
-        sheet = "".join(f" {note.told(how.spell)}" for note in file.notes if note.code == "sheet")
+        sheet = "".join(
+            f" {note.message(how.spell)}" for note in file.notes if note.code == "sheet"
+        )
         raise DataError(f"{error}{sheet}") from error
     return Table(
         source=file.source,

@@ -225,14 +225,14 @@ def _parsed(
             check_no_summaries(names, cells, columns, decimal)
     except DataError as error:
         if office_table is not None:
-            advice = "".join(f" {note.told(how.spell)}" for note in _sheet_notes(office_table))
+            advice = "".join(f" {note.message(how.spell)}" for note in _sheet_notes(office_table))
         else:
             advice = "" if is_matrix else _triangle_advice(raw, source, how)
         raise DataError(f"{source}: {error}{advice}") from error
     except InputError as error:
         if office_table is None or not (sheet := _sheet_notes(office_table)):
             raise
-        raise InputError(f"{error} {sheet[0].told(how.spell)}") from error
+        raise InputError(f"{error} {sheet[0].message(how.spell)}") from error
     ids = (
         None
         if position is None
