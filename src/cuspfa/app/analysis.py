@@ -33,7 +33,7 @@ from cuspfa.data.tables.reader import FileTable, read_file
 from cuspfa.errors import InputError
 from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
 from cuspfa.estimator.load import load
-from cuspfa.posterior.base import KEPT_RESULTS, Posterior
+from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.draws import Draws
 from cuspfa.posterior.fit_info import FitInfo
 from cuspfa.posterior.provenance import Origin
@@ -170,10 +170,7 @@ class Analysis:
         if self.file is None or named.provenance is None:
             return named
         command = command_of(self.options(wishes))
-        changed: Any = replace(
-            cast(Any, named), provenance=replace(named.provenance, command=command)
-        )
-        return _with_results(changed, named)
+        return named._with_fields(provenance=replace(named.provenance, command=command))
 
     def share_curve(self, wishes: Wishes, posterior: Posterior) -> None:
         """Keep the curve of a posterior with the fit, for other axes of it."""
@@ -299,16 +296,7 @@ def _on_axes(posterior: Posterior, wishes: Wishes, command: str | None) -> Poste
         known = replace(
             known, settings=settings, command=known.command if command is None else command
         )
-    changed: Any = replace(cast(Any, posterior), rotation=rotation, provenance=known)
-    return _with_results(changed, posterior)
-
-
-def _with_results(changed: Posterior, posterior: Posterior) -> Posterior:
-    """The changed posterior with what is known of the other one, and is the same for both."""
-    for name in KEPT_RESULTS:
-        if name in posterior.__dict__:
-            changed.__dict__[name] = posterior.__dict__[name]
-    return changed
+    return posterior._with_fields(rotation=rotation, provenance=known)
 
 
 def _keep(kept: OrderedDict[Wishes, Posterior], key: Wishes, posterior: Posterior) -> None:

@@ -31,7 +31,6 @@ from cuspfa.estimator.fitted import (
     warn_if_not_built,
 )
 from cuspfa.estimator.prediction import PredictionMixin
-from cuspfa.estimator.repr_html import with_result
 from cuspfa.inference.engine import (
     ENGINES,
     Engine,
@@ -66,6 +65,7 @@ from cuspfa.posterior.provenance import (
     Provenance,
     versions,
 )
+from cuspfa.reporting.repr_html import with_result
 from cuspfa.rotation.gpa import ROTATION_METHODS, Rotation, RotationMethod, as_rotation
 
 LARGEST_COLUMN_SD = 1e30

@@ -375,7 +375,7 @@ class Posterior(ABC):
         >>> posterior.with_factor_names(["Verbal", "Spatial"]).factor_names
         ['Verbal', 'Spatial']
         """
-        return self._presented(with_names(self.presentation, names, self.n_active))
+        return self._with_fields(presentation=with_names(self.presentation, names, self.n_active))
 
     def with_reversed_factors(self, factors: Any) -> Self:
         """A posterior with the signs of some factors changed.
@@ -397,7 +397,9 @@ class Posterior(ABC):
         >>> (other.rotated_solution.loadings / posterior.rotated_solution.loadings)[0]
         array([ 1., -1.])
         """
-        return self._presented(with_reversed(self.presentation, factors, self.n_active))
+        return self._with_fields(
+            presentation=with_reversed(self.presentation, factors, self.n_active)
+        )
 
     def with_wording(self, wording: Mapping[str, str] | str | os.PathLike[str]) -> Self:
         """A posterior with the wording of items beside the names of columns.
@@ -423,11 +425,13 @@ class Posterior(ABC):
             if found.unused:
                 warn(found.unused)
             wording = found.texts
-        return self._presented(with_wording(self.presentation, wording, self.column_names))
+        return self._with_fields(
+            presentation=with_wording(self.presentation, wording, self.column_names)
+        )
 
-    def _presented(self, presentation: Presentation) -> Self:
-        """The posterior with another presentation; what was computed of it is kept."""
-        copied: Self = replace(cast("Any", self), presentation=presentation)
+    def _with_fields(self, **changed: Any) -> Self:
+        """The posterior shown otherwise: results that do not depend on that are kept."""
+        copied: Self = replace(cast("Any", self), **changed)
         for name in KEPT_RESULTS:
             if name in self.__dict__:
                 copied.__dict__[name] = self.__dict__[name]

@@ -1,4 +1,4 @@
-"""The HTML that a notebook shows for a posterior, made without draws."""
+"""The HTML that a notebook shows for a posterior, made without draws, and for a fitted model."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from cuspfa.reporting.summary import LISTED_FACTORS, count_of, size_text
 from cuspfa.rotation.axes import shares
 
 if TYPE_CHECKING:
+    from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
     from cuspfa.posterior.base import Posterior
     from cuspfa.posterior.factorization import FactorizationPosterior
 
 NOTEBOOK_ITEMS, NOTEBOOK_NAME = 3, 30
 """Variables of each factor that are shown, and characters of a name."""
+MOST_SHARES_SHOWN = 12
+"""Most factors whose shares are shown."""
 
 
 def repr_html(posterior: Posterior) -> str:
@@ -97,3 +100,44 @@ def _row(head: str, part: float, items: str, top: float) -> str:
         f'<td style="width:9em;padding:.1em .8em .1em 0">{bar}</td>'
         f'<td style="{left}">{items}</td></tr>'
     )
+
+
+# --- a fitted model ---
+
+
+def with_result(page: str, model: CuspFactorAnalysis) -> str:
+    """scikit-learn's diagram with the answer below it, inside the page's body."""
+    before, end, after = page.rpartition("</body>")
+    table = result_table(model)
+    return before + table + end + after if end else page + table
+
+
+def _how_sure(model: CuspFactorAnalysis) -> list[tuple[str, str]]:
+    """The bound, or of a sampler the probabilities of the number of factors."""
+    if not np.isnan(model.lower_bound_):
+        return [("evidence lower bound", f"{model.lower_bound_:.2f}")]
+    info = model.posterior_.fit_info
+    if info is None or info.method == "variational":  # with model error there is no bound
+        return []
+    likely = sorted(model.search_, key=lambda entry: -entry.weight)[:MOST_SHARES_SHOWN]
+    words = ", ".join(f"{entry.n_factors}: {entry.weight:.2f}" for entry in likely)
+    return [("probability by number of factors", words)]
+
+
+def result_table(model: CuspFactorAnalysis) -> str:
+    """Number of factors, their strengths, bound and status."""
+    strengths = np.sum(model.loadings_ * model.structure_, axis=0) / model.n_features_in_
+    shares = ", ".join(f"{100 * share:.1f}" for share in strengths[:MOST_SHARES_SHOWN])
+    more = ", …" if len(strengths) > MOST_SHARES_SHOWN else ""
+    lines = [
+        ("number of factors", str(model.n_factors_)),
+        ("share of variance, % by factor", shares + more if len(strengths) else "–"),
+        *([("model error (RMSEA)", f"{model.model_error_:g}")] if model.model_error_ else []),
+        *_how_sure(model),
+        ("status", escape(model.status_)),
+    ]
+    cells = "".join(
+        f'<tr><td style="text-align:left">{name}</td><td style="text-align:left">{value}</td></tr>'
+        for name, value in lines
+    )
+    return f"<table>{cells}</table>"

@@ -19,8 +19,13 @@ from cuspfa.posterior.draws import Draws
 from cuspfa.posterior.fit_info import FitInfo
 from cuspfa.reporting.figures.canvas import ManyAxes, panels, say, together
 from cuspfa.reporting.figures.error_curve import draw_error_curve
-from cuspfa.reporting.figures.scree import draw_scree
-from cuspfa.reporting.figures.search import draw_bound, draw_chains, draw_search, draw_shares
+from cuspfa.reporting.figures.search import (
+    draw_bound,
+    draw_chains,
+    draw_scree,
+    draw_search,
+    draw_shares,
+)
 from cuspfa.reporting.headline import curve_notes, large_share
 from cuspfa.reporting.plots._numbers import make_draws
 from cuspfa.reporting.summary import factor_shares
