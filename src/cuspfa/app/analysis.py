@@ -37,7 +37,7 @@ from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.draws import Draws
 from cuspfa.posterior.fit_info import FitInfo
 from cuspfa.posterior.provenance import Origin
-from cuspfa.reporting.kinds_text import kinds_text
+from cuspfa.reporting.kinds_text import kind_text
 from cuspfa.reporting.summary import summary_draws
 from cuspfa.rotation.aligned import AlignedDraws
 from cuspfa.rotation.gpa import as_rotation
@@ -313,9 +313,7 @@ def _kind_by_column(file: FileTable) -> dict[str, str]:
         return {}
     rows = np.column_stack([cast(Array, one.numbers) for one in numeric])
     return {
-        numeric[j].name: kinds_text([replace(group, columns=(j,))]).removeprefix("1 ")
-        for group in column_kinds(rows)
-        for j in group.columns
+        numeric[j].name: kind_text(group) for group in column_kinds(rows) for j in group.columns
     }
 
 

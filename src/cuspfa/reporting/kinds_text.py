@@ -153,23 +153,32 @@ def kinds_as_json(groups: Sequence[KindGroup], names: Sequence[str]) -> list[dic
     ]
 
 
+def kind_text(group: KindGroup) -> str:
+    """The kind of one column of a group, such as "six-point item"."""
+    return "".join(_group_words(group))
+
+
 def _group_text(group: KindGroup) -> str:
-    number = len(group.columns)
+    noun, further = _group_words(group)
+    return counted(len(group.columns), noun) + further
+
+
+def _group_words(group: KindGroup) -> tuple[str, str]:
+    """What a column is, and what is said after it."""
     if group.kind == "few_points":
         assert group.points is not None
         fewest, most = group.points
         if fewest == most:
-            return counted(number, f"{_POINTS[most]}-point item")
-        return f"{counted(number, 'item')} of {fewest} to {most} points"
-    if group.kind == "binary":
-        return counted(number, "item") + " with two answers"
-    column = counted(number, "column")
-    if group.kind == "counts":
-        return f"{column} of counts with zeros"
-    if group.kind == "codes":
-        return f"{column} of codes"
-    noun = {"skewed": "strongly skewed column", "continuous": "continuous column"}
-    return counted(number, noun[group.kind])
+            return f"{_POINTS[most]}-point item", ""
+        return "item", f" of {fewest} to {most} points"
+    words = {
+        "binary": ("item", " with two answers"),
+        "counts": ("column", " of counts with zeros"),
+        "codes": ("column", " of codes"),
+        "skewed": ("strongly skewed column", ""),
+        "continuous": ("continuous column", ""),
+    }
+    return words[group.kind]
 
 
 def _few(items: KindGroup) -> bool:
