@@ -38,10 +38,11 @@ class EvidenceSettings(NamedTuple):
     steps: int = 16
     """Steps of u from 0 to 1."""
     n_sweeps: int = 6
-    """At each u, after `n_burn` others."""
+    """Sweeps at each u that are averaged."""
     n_burn: int = 3
+    """Sweeps at each u before those that are averaged."""
     power: float = 4.0
-    """r"""
+    """r of s = 1 − (1 − u)^r."""
 
 
 class EvidenceValue(NamedTuple):

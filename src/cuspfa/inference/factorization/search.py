@@ -62,16 +62,21 @@ class CountSearchSettings(NamedTuple):
     most_repeats: int = 3
     """Times that this is done."""
     path: EvidenceSettings = EvidenceSettings()
+    """The path by which the evidence of one K is estimated."""
     quick_path: EvidenceSettings = EvidenceSettings(steps=12, n_sweeps=4, n_burn=2)
+    """Instead of `path`, where a sweep is much work."""
     quick_sweeps: int = 24
+    """Instead of `sweeps`, where a sweep is much work."""
     quick_iterations: int = 20
-    """Instead of `path`, `sweeps` and `rough_iterations`, where a sweep is much work."""
+    """Instead of `rough_iterations`, where a sweep is much work."""
     quick_work: float = 4e6
-    """Counts × K. Evidence grows with the data, and its standard error with the square root."""
+    """Counts × K above which a sweep is much work. Evidence grows with the data, and its standard
+    error with the square root."""
     large: float = 40.0
-    """Nats of evidence below which a column must also predict events held out, `least_held_out`
-    nats better: where shapes are learned, columns that are alike come cheap."""
+    """Nats of evidence below which a column must also predict events held out: where shapes are
+    learned, columns that are alike have nearly the same evidence."""
     least_held_out: float = 2.0
+    """Nats by which such a column must raise the log-likelihood of events held out."""
     splits: int = 2
     """Thinned tables for the second opinion."""
     kept: float = 0.75
@@ -87,6 +92,7 @@ class CountSearchSettings(NamedTuple):
     directions: int = 10
     """Power iterations for the direction of a new column."""
     deadline: float = math.inf
+    """When the search ends, on the clock of `time.monotonic`."""
 
 
 DEFAULT_COUNT_SEARCH = CountSearchSettings()

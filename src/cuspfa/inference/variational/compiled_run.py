@@ -45,11 +45,17 @@ class Limits(NamedTuple):
     """When a run ends; see `run_iterations`."""
 
     tol: float
+    """Growth of the bound in an iteration, in nats, below which it has converged."""
     max_iter: int
+    """Most iterations."""
     target: float
+    """The bound that must be in reach; else the run is pruned."""
     remaining_growth: float
+    """Times the last growth that may remain at most."""
     rounding: float
+    """Part of the bound's terms by which it may fall, as rounding error."""
     deadline: float
+    """When the run ends, on the clock of `time.monotonic`."""
 
 
 class CompiledRun(NamedTuple):
