@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import re
 import subprocess
 import sys
@@ -23,6 +24,8 @@ from cuspfa.inference.cellwise import engine as cell_engine
 from cuspfa.io.archive import write_archive
 from cuspfa.missing.patterns import IncompleteRows
 from cuspfa.posterior import VariationalPosterior
+
+posix = pytest.mark.skipif(os.name != "posix", reason="needs devices, pipes or signals of POSIX")
 
 
 def variational_posterior(model: CuspFactorAnalysis) -> VariationalPosterior:

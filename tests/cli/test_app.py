@@ -15,7 +15,7 @@ from cuspfa.cli import progress as progress_module
 from cuspfa.cli.app import run_program
 from cuspfa.cli.outputs import write_text
 from cuspfa.reporting.summary import summary_draws
-from support import run_python, variational_posterior
+from support import posix, run_python, variational_posterior
 
 
 def cuspfa(*words, python_code=None, **kwargs):
@@ -87,6 +87,7 @@ def test_a_narrow_terminal_loses_no_figure():
     assert "-5310.92" in done.stdout
 
 
+@posix
 def test_files_are_written_as_a_person_expects(tmp_path):
     target, link = tmp_path / "real.json", tmp_path / "link.json"
     target.write_text("old")
@@ -104,6 +105,7 @@ def test_files_are_written_as_a_person_expects(tmp_path):
     assert pipe.is_fifo()
 
 
+@posix
 def test_a_full_disk_is_a_message():
     done = cuspfa("reproduce", "--quick", "--json", "/dev/full")
     assert done.returncode == 2

@@ -4,9 +4,7 @@ import csv
 import io
 import json
 import os
-import pty
 import re
-import resource
 import shlex
 import signal
 import subprocess
@@ -32,7 +30,7 @@ from cuspfa.cli.options import FitOptions
 from cuspfa.errors import CuspWarning
 from cuspfa.inference.variational.progress import VariationalProgress
 from cuspfa.reporting.recipe import python_recipe
-from support import answers, run_python, with_missing, write_csv
+from support import answers, posix, run_python, with_missing, write_csv
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = "from cuspfa.cli import main; main()"
@@ -521,6 +519,7 @@ def test_ctrl_c_leaves_nothing(cuspfa, plain_csv, monkeypatch, where):
     assert list(Path().iterdir()) == [Path("answers.csv")]
 
 
+@posix
 def test_a_real_ctrl_c_leaves_nothing(tmp_path):
     # A shell that runs this in the background makes its children deaf to Ctrl-C.
     code = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n{PROGRAM}"
@@ -540,7 +539,10 @@ def test_a_real_ctrl_c_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@posix
 def test_in_a_terminal_progress_is_shown_and_small_loadings_are_dimmed(plain_csv):
+    import pty
+
     environment = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
     environment |= {"TERM": "xterm-256color", "COLUMNS": "100"}
     # A fit of so few rows may end before a line is due, so here each change is drawn at once.
@@ -1060,11 +1062,14 @@ def test_shell_completion():
         assert told.stdout == f"{whole}\n"
 
 
+@posix
 def test_help_starts_in_half_a_second(tmp_path):
     """Of processor time, the best of three: others may be busy on this machine.
 
     The first leaves its bytecode, also where the package's own folder is not writable.
     """
+    import resource
+
     kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     kept["PYTHONPYCACHEPREFIX"] = str(tmp_path)
 

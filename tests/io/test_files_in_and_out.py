@@ -3,7 +3,6 @@
 import csv
 import gzip
 import os
-import resource
 import subprocess
 import sys
 import threading
@@ -21,7 +20,7 @@ from cuspfa.cli.app import run_program
 from cuspfa.data.out_of_core import mapped, stream
 from cuspfa.data.tables import source_bytes as reading
 from cuspfa.errors import CuspWarning, DataError, InputError
-from support import run_python
+from support import posix, run_python
 
 NAMES = [f"item{j}" for j in range(6)]
 
@@ -99,6 +98,7 @@ def test_a_fit_is_not_drawn_over(rows: Any, program: Any) -> None:
 # --- a full disk ---
 
 
+@posix
 def test_a_full_disk_names_the_file(rows: Any, program: Any) -> None:
     data = save(rows, "data.csv")
     model = CuspFactorAnalysis(n_factors=1).fit(pd.DataFrame(rows, columns=NAMES))
@@ -129,6 +129,7 @@ def test_a_full_disk_names_the_file(rows: Any, program: Any) -> None:
             predict_to_file(model, what, RowStream(data), "scores.csv")
 
 
+@posix
 def test_a_full_disk_behind_standard_output(rows: Any) -> None:
     save(rows, "data.csv")
     model = CuspFactorAnalysis(n_factors=1).fit(pd.DataFrame(rows, columns=NAMES))
@@ -186,6 +187,7 @@ def test_infinity_is_an_error_whatever_holds_it(
 
 def limited(*words: str, memory: int = 3 << 30, stdin: Any = None) -> Any:
     """The program in a process that may take so much memory and a minute."""
+    import resource
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
@@ -193,6 +195,7 @@ def limited(*words: str, memory: int = 3 << 30, stdin: Any = None) -> Any:
     return run_python("-m", "cuspfa", *words, stdin=stdin, preexec_fn=limit)
 
 
+@posix
 def test_devices_are_refused(program: Any) -> None:
     os.symlink("/dev/zero", "zero.csv")
     for name in ("/dev/zero", "/dev/urandom", "zero.csv"):
@@ -265,6 +268,7 @@ def test_a_file_that_swells(bomb: Path, program: Any, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.long
+@posix
 def test_a_file_that_swells_beyond_the_limit_of_a_process(bomb: Path) -> None:
     done = limited("fit", str(bomb))
     assert done.returncode == 2

@@ -23,6 +23,7 @@ from cuspfa.data.tables.labels import ColumnLabels, ValueLabel
 from cuspfa.data.tables.notes import Note
 from cuspfa.errors import CuspWarning, DataError, InputError
 from rds import rds
+from support import posix
 
 N = 90
 NAMES = ["a", "b", "c", "d", "e"]
@@ -482,6 +483,7 @@ def test_damaged_files_are_errors(kind: str, tmp_path: Path, frame: Any) -> None
     assert n_errors >= 3
 
 
+@posix
 def test_a_parser_that_crashes_or_hangs_is_an_error(
     tmp_path: Path, frame: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
