@@ -1,7 +1,9 @@
 """Slabs and the scale-rotation step: closed forms against numerical optimisation."""
 
+from dataclasses import replace
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -266,3 +268,36 @@ class OwnSlab(GaussianSlab):
 )
 def test_words_for_the_methods_of_a_paper(slab, words):
     assert slab.in_words == words
+
+
+@pytest.mark.parametrize(("a", "b"), [(2.0, 0.4), (0.7, 3.0), (30.0, 10.0)])
+def test_the_average_of_a_pair_of_columns_is_the_hypergeometric_function(a, b):
+    """At all differences of the columns, not at the nodes of the interpolation alone."""
+    rng = np.random.default_rng(4)
+    one, two = rng.gamma(1.0, 20.0, (2, 60))
+    p = 9
+    t = np.log((b + one / 2) / (b + two / 2))
+    values = (mpmath.hyp2f1(0.5, a + p / 2, 1, -(mpmath.sinh(x / 2) ** 2)) for x in t)
+    wanted = [float(mpmath.log(value)) for value in values]
+    found = InverseGammaSlab(a, b).log_pair_average(one, two, p)
+    assert_allclose(found, wanted, rtol=1e-6, atol=1e-7)
+
+
+def test_pooled_parameters_are_found_as_quickly_as_newton_finds_them():
+    """Near the optimum the error of a step is that of the second order."""
+    norms, p = np.array([0.5, 4.0, 9.0, 30.0]), 8
+    best = InverseGammaSlab(2.0, 0.4, pooled=True)
+    for _ in range(50):
+        best = best.update_hyperparameters(norms, p)
+    for da, db in ((1e-3, 0.0), (0.0, 1e-3), (1e-3, -1e-3)):
+        near = replace(best, shape=best.shape * np.exp(da), rate=best.rate * np.exp(db))
+        after = near.update_hyperparameters(norms, p)
+        away = np.log([after.shape / best.shape, after.rate / best.rate])
+        assert np.abs(away).max() < 10 * 1e-3**2
+
+
+def test_a_step_of_pooled_parameters_is_not_too_long():
+    far = InverseGammaSlab(0.002, 5e3, pooled=True)
+    after = far.update_hyperparameters(np.array([1e-3, 2e-3, 5e-3]), 6)
+    moved = np.log([after.shape / far.shape, after.rate / far.rate])
+    assert 0.1 < np.abs(moved).max() <= 2.0 + 1e-9
