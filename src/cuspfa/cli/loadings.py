@@ -32,19 +32,23 @@ def write_loadings(path: Path, posterior: Posterior, aligned: AlignedDraws) -> N
     common = np.median(draws.communality, axis=0)
     ends = posterior.interval("communality", draws=draws)
     loadings = posterior.rotated_solution.loadings
-    stream = io.StringIO()
-    writer = csv.writer(
-        stream, delimiter="\t" if path.suffix.lower() in TABS else ",", lineterminator="\n"
-    )
     what = [*posterior.presentation.heads(loadings.shape[1], "factor{}"), "communality"]
     labels = posterior.column_labels
     worded = ["label"] if any(labels) else []
     ends_of = ("", "_lower", "_upper")
     heads = [not_a_formula(f"{one}{end}") for one in what for end in ends_of]
-    writer.writerow(["variable", *worded, *heads])
+    rows = [["variable", *worded, *heads]]
     for j, name in enumerate(posterior.column_names):
         cells = np.column_stack([loadings[j], table.lower[j], table.upper[j]]).ravel().tolist()
         cells += [common[j], ends.lower[j], ends.upper[j]]
         words = [not_a_formula(one) for one in (name, *([labels[j]] if worded else []))]
-        writer.writerow([*words, *(f"{value:.6f}" for value in cells)])
+        rows.append([*words, *(f"{value:.6f}" for value in cells)])
+    write_separated(path, rows)
+
+
+def write_separated(path: Path, rows: list[list[str]]) -> None:
+    """Write rows of cells with the separator that the name of the file means."""
+    stream = io.StringIO()
+    separator = "\t" if path.suffix.lower() in TABS else ","
+    csv.writer(stream, delimiter=separator, lineterminator="\n").writerows(rows)
     write_text(path, stream.getvalue())

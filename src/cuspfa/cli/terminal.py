@@ -235,6 +235,19 @@ def sort_variables(loadings: Array, most: int = SHOWN_VARIABLES) -> Order:
     return Order(order[np.isin(order, chosen)], False)
 
 
+def show_parameters(page: Page, posterior: Posterior, aligned: AlignedDraws) -> None:
+    """Print loadings, thresholds and dispersions where there are any, and how the fit ended."""
+    show_loadings(page, posterior, aligned)
+    page.line()
+    if thresholds := posterior.threshold_table(draws=aligned.draws):
+        show_thresholds(page, thresholds)
+        page.line()
+    if counts := posterior.count_table(draws=aligned.draws):
+        show_count_table(page, counts)
+        page.line()
+    show_fit_info(page, posterior.fit_info)
+
+
 def show_loadings(page: Page, posterior: Posterior, aligned: AlignedDraws) -> None:
     """Print sorted loadings, with each variable's communality and its interval."""
     loadings, rotation = posterior.rotated_solution.loadings, posterior.rotation

@@ -49,15 +49,12 @@ from cuspfa.cli.terminal import (
     Page,
     counted_without,
     show_codes,
-    show_count_table,
     show_empty_rows,
     show_findings,
-    show_fit_info,
     show_headline,
-    show_loadings,
     show_missing,
+    show_parameters,
     show_summary,
-    show_thresholds,
     show_warnings,
 )
 from cuspfa.data.screening.missing_codes import find_codes
@@ -190,15 +187,7 @@ def run_fit(options: FitOptions, began: float) -> None:
         if rows and table.n_empty and found.outlying_rows is not None:
             page.paragraph(counted_without(table.n_empty))
         page.line()
-        show_loadings(page, posterior, aligned)
-        page.line()
-        if thresholds := posterior.threshold_table(draws=draws):
-            show_thresholds(page, thresholds)
-            page.line()
-        if counts := posterior.count_table(draws=draws):
-            show_count_table(page, counts)
-            page.line()
-        show_fit_info(page, posterior.fit_info)
+        show_parameters(page, posterior, aligned)
         checked = _checks(options, table, model)
         if checked is not None:
             show_findings(page, checked.findings, table.n_empty)

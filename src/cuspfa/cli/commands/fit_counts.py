@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import time
 from pathlib import Path
 from typing import Any
@@ -17,14 +15,14 @@ from cuspfa.cli.console import Terminal
 from cuspfa.cli.count_data import read_counts
 from cuspfa.cli.data_input import check_data, check_number, refuse_options
 from cuspfa.cli.fit_outputs import check_fit_outputs, warning_as_json
+from cuspfa.cli.loadings import write_separated
 from cuspfa.cli.next_command import command_after
 from cuspfa.cli.options import FitOptions
-from cuspfa.cli.outputs import print_json, write_text
+from cuspfa.cli.outputs import print_json
 from cuspfa.cli.progress import progress
 from cuspfa.cli.provenance import command_of
 from cuspfa.cli.saved_fits import given_names
 from cuspfa.cli.terminal import Page, show_count_summary, show_warnings
-from cuspfa.cli.written_tables import TABS
 from cuspfa.data.tables.cells import clean
 from cuspfa.data.tables.column_names import not_a_formula
 from cuspfa.errors import InputError
@@ -128,18 +126,14 @@ def run_count_fit(options: FitOptions, began: float) -> None:
 def write_count_loadings(path: Path, posterior: FactorizationPosterior) -> None:
     """Write one row for each column: its loadings with intervals, and residual dispersion."""
     lower, upper = np.quantile(posterior.kept.loadings, [0.025, 0.975], axis=0)
-    stream = io.StringIO()
-    writer = csv.writer(
-        stream, delimiter="\t" if path.suffix.lower() in TABS else ",", lineterminator="\n"
-    )
     factors = posterior.presentation.heads(posterior.n_active, "factor{}")
     heads = [f"{one}{end}" for one in factors for end in ("", "_lower", "_upper")]
-    writer.writerow(["variable", *map(not_a_formula, heads), "dispersion"])
+    rows = [["variable", *map(not_a_formula, heads), "dispersion"]]
     for j, name in enumerate(posterior.column_names):
         cells = np.column_stack([posterior.components[:, j], lower[j], upper[j]]).ravel().tolist()
         numbers = [*cells, float(posterior.totals.dispersion[j])]
-        writer.writerow([not_a_formula(name), *(f"{value:.6g}" for value in numbers)])
-    write_text(path, stream.getvalue())
+        rows.append([not_a_formula(name), *(f"{value:.6g}" for value in numbers)])
+    write_separated(path, rows)
 
 
 def _check(options: FitOptions) -> None:

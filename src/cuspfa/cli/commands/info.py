@@ -13,11 +13,8 @@ from cuspfa.cli.saved_fits import load_any_fit, of_counts
 from cuspfa.cli.terminal import (
     Page,
     show_count_summary,
-    show_count_table,
-    show_fit_info,
-    show_loadings,
+    show_parameters,
     show_summary,
-    show_thresholds,
 )
 from cuspfa.io.archive import CONTENT
 from cuspfa.posterior.base import Posterior
@@ -67,15 +64,7 @@ def print_info(path: Path) -> None:
     aligned = posterior.align(draws=summary_draws(posterior))
     show_summary(page, summarise(posterior, aligned.draws, aligned))
     page.line()
-    show_loadings(page, posterior, aligned)
-    page.line()
-    if thresholds := posterior.threshold_table(draws=aligned.draws):
-        show_thresholds(page, thresholds)
-        page.line()
-    if columns := posterior.count_table(draws=aligned.draws):
-        show_count_table(page, columns)
-        page.line()
-    show_fit_info(page, posterior.fit_info)
+    show_parameters(page, posterior, aligned)
 
 
 def _statistics_text(kind: str) -> str:
