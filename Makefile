@@ -139,7 +139,7 @@ speed: $(VENV)/.dev
 	@$(BIN)/python -m benchmarks.speed $(BASE)
 
 calibration: $(VENV)/.dev
-	$(BIN)/python -m benchmarks optimum heldout defaults noise coverage missing count alignment assumptions ordinal ordinal_count ordinal_coverage robust model_error gibbs_calibration robustness
+	$(BIN)/python -m benchmarks optimum heldout defaults noise coverage missing count alignment assumptions ordinal_known ordinal ordinal_count ordinal_coverage robust model_error gibbs_calibration robustness
 
 # The reader of saved fits against changed files; new inputs and crashes are kept in fuzz/.
 FUZZ_SECONDS ?= 1200

@@ -30,6 +30,7 @@ ORDER = (
     "gibbs",
     "gibbs_calibration",
     "assumptions",
+    "ordinal_known",
     "ordinal",
     "ordinal_count",
     "ordinal_coverage",

@@ -1,11 +1,13 @@
 """Evidence of ordinal columns against averages over the prior, and the choice of K."""
 
+from itertools import combinations_with_replacement
+
 import numpy as np
 import pytest
-from scipy import integrate, special, stats
+from scipy import integrate, linalg, special, stats
 
 from cuspfa import CuspPrior, GaussianSlab, InverseGammaSlab
-from cuspfa.inference.cellwise import search
+from cuspfa.inference.cellwise import evidence, search
 from cuspfa.inference.cellwise.evidence import (
     ProposedDensity,
     bridged_evidence,
@@ -74,9 +76,10 @@ def fitted(rows, k, cut_sd=1.0, prior=PRIOR):
     return run_cells(start_at(start, model), model).state, one, model.values
 
 
-@pytest.mark.parametrize("k", [1, 2])
-def test_the_bridge_gives_the_average_over_the_prior(k):
-    rows = binary_rows(30, 3)
+@pytest.mark.parametrize(("n", "k"), [(30, 1), (30, 2), (12, 2)])
+def test_the_bridge_gives_the_average_over_the_prior(n, k):
+    # With 12 rows more than half as many numbers are learned as a column has values.
+    rows = binary_rows(n, 3)
     state, one, values = fitted(rows, k)
     distinct = DistinctRows.of(values)
     mode = find_mode(state.loadings.mean, state.parameters, state.slab, distinct, one)
@@ -86,7 +89,7 @@ def test_the_bridge_gives_the_average_over_the_prior(k):
     got = bridged_evidence(mode, state, values, one, PRIOR, rng, n_chains=30)
     assert got.error < 0.4
     assert got.value == pytest.approx(want, abs=4 * np.hypot(got.error, want_error))
-    # Laplace's method with 30 rows: within a nat or two. The control: without the orbit's volume
+    # Laplace's method with few rows: within a nat or two. The control: without the orbit's volume
     # the value for two factors would be lower by log vol O(2) = 2.5 nats.
     assert laplace_evidence(mode, one, PRIOR) == pytest.approx(want, abs=2.0)
 
@@ -178,16 +181,73 @@ def test_a_bridge_that_has_failed_does_not_decide():
 
 
 def test_few_rows_limit_the_search():
-    rows = factor_answers(40, 8, 2, levels=2)
+    rows = factor_answers(40, 8, 3, levels=3)
     one = OrdinalLikelihood.of(rows)
     found = search_cells(one.check(rows), one, CuspPrior())
-    assert found.limit == 1
-    assert [candidate.n_factors for candidate in found.candidates] == [0, 1]
+    assert found.limit == 2
+    assert [candidate.n_factors for candidate in found.candidates] == [0, 1, 2]
     rows = rows[:10]
     one = OrdinalLikelihood.of(rows)
     found = search_cells(one.check(rows), one, CuspPrior())
     assert found.limit == 0
     assert found.best.n_factors == 0
+
+
+def test_many_thresholds_do_not_limit_the_search():
+    """Of 12 seven-point items with rare categories there are 72 thresholds in 150 rows."""
+    rng = np.random.default_rng(0)
+    loadings = np.zeros((12, 2))
+    loadings[np.arange(12), np.arange(12) % 2] = 1.0
+    f = rng.normal(size=(150, 2)) @ loadings.T + rng.normal(size=(150, 12))
+    cuts = np.sqrt(2.0) * special.ndtri([0.6, 0.74, 0.83, 0.9, 0.95, 0.98])
+    rows = np.sum(f[:, :, None] > cuts, axis=2).astype(float)
+    one = OrdinalLikelihood.of(rows)
+    found = search_cells(one.check(rows), one, CuspPrior(), bridge=True)
+    assert found.limit is None
+    assert found.best.n_factors == 2
+    assert found.best.error < 0.8
+
+
+def test_few_rows_have_the_information_of_louis(monkeypatch):
+    rows = factor_answers(60, 8, 1, seed=3)
+    one = OrdinalLikelihood.of(rows)
+    values = one.check(rows)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(61)
+    weights = weights / weights.sum()
+
+    def log_likelihood(numbers):
+        loadings, cuts = numbers[:8, None], one.unpack(numbers[8:])
+        upper = np.column_stack([special.ndtr(cuts[..., None] - loadings[..., None] * nodes)])
+        ends = np.zeros((8, 1, len(nodes)))
+        chance = np.diff(np.concatenate([ends, upper, ends + 1.0], axis=1), axis=1)
+        of_rows = np.prod(chance[np.arange(8), values.astype(int)], axis=1)
+        return np.log(of_rows @ weights).sum()
+
+    def found_by(few):
+        monkeypatch.setattr(evidence, "MOST_LEARNED_SHARE", 0.0 if few else 100.0)
+        return fit_cells(values, one, PRIOR, 1).mode
+
+    mode, other = found_by(True), found_by(False)
+    np.testing.assert_allclose(np.abs(mode.loadings), np.abs(other.loadings), atol=0.05)
+    center = np.concatenate([mode.loadings.ravel(), mode.packed])
+    size, h = len(center), 1e-3
+    steps, numeric = h * np.eye(size), np.empty((size, size))
+    for a, b in combinations_with_replacement(range(size), 2):
+        corners = [
+            log_likelihood(center + s * steps[a] + t * steps[b])
+            for s, t in ((1, 1), (1, -1), (-1, 1), (-1, -1))
+        ]
+        curved = -(corners[0] - corners[1] - corners[2] + corners[3]) / (4 * h**2)
+        numeric[a, b] = numeric[b, a] = curved
+    numeric[:8, :8] += np.diag(np.full(8, 1 / 0.8))
+    numeric[8:, 8:] += one.packed_prior_derivatives(mode.packed)[1]
+
+    def far(precision):
+        """How far it is from the curvature: of the logarithms of its eigenvalues by this one."""
+        return np.abs(np.log(linalg.eigh(precision, numeric, eigvals_only=True))).max()
+
+    assert far(mode.precision) < 0.25
+    assert far(other.precision) > 1.0  # of products of gradients
 
 
 def test_many_columns_do_not_limit_the_search():
@@ -203,12 +263,13 @@ def test_many_columns_do_not_limit_the_search():
 @pytest.mark.parametrize(
     ("k", "p", "levels", "n", "few"),
     [
-        (3, 15, 5, 100, True),  # the scores rise without end
-        (4, 40, 5, 200, True),  # one factor too many has a higher score
-        (3, 40, 5, 200, False),
-        (5, 60, 5, 500, False),
+        (2, 12, 5, 40, True),  # one factor too many in every second set
+        (1, 10, 7, 40, True),
+        (3, 15, 5, 100, False),
+        (4, 40, 5, 200, False),
+        (2, 12, 7, 150, False),
         (5, 25, 6, 2800, False),
-        (3, 15, 2, 60, True),  # the two scores disagree by 8 nats
+        (3, 15, 2, 60, False),
     ],
 )
 def test_what_few_rows_are(k, p, levels, n, few):

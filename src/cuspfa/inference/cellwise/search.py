@@ -34,11 +34,10 @@ SEARCH_PATIENCE = 2
 """Candidates in a row without a higher score that end the search."""
 LEAST_SQUARED_NORM = 0.05
 """Of a column of loadings; a factor below has no signal, and its K is not scored."""
-ROWS_OF_A_NUMBER, MOST_CURVED_SHARE = 20, 0.3
-"""With more of them than `MOST_LEARNED_SHARE` they are right if a column, with its d loadings and
-other parameters, has so many values for each, and d² is at most this share of its values: the
-posterior is then nearly normal up to rotations. Beyond, the scores rise without end: with 100 rows
-of 15 five-point columns and three factors, or with 200 rows of 40 of them and four factors."""
+ROWS_OF_A_NUMBER = 10
+"""With more of them than `MOST_LEARNED_SHARE` they are right if a column has so many values for
+each of its own loadings and other parameters: with 40 rows of 12 five-point columns, and with 40
+rows of 10 seven-point columns, one factor too many is found in every third or second set."""
 BRIDGE_WITHIN = 10.0
 """Candidates so close to the best score, in nats, are scored by bridge sampling if asked for."""
 
@@ -214,8 +213,7 @@ def _learned(likelihood: Likelihood, k: int) -> int:
 def has_few_rows(k: int, p: int, n_packed: int, counted: float) -> bool:
     """Are `counted` values of a column too few for the scores of k factors of p columns?"""
     learned, own = p * k - k * (k - 1) // 2 + n_packed, k + n_packed / p
-    many = own * ROWS_OF_A_NUMBER > counted or own**2 > MOST_CURVED_SHARE * counted
-    return learned > MOST_LEARNED_SHARE * counted and many
+    return learned > MOST_LEARNED_SHARE * counted and own * ROWS_OF_A_NUMBER > counted
 
 
 def fit_cells(
