@@ -151,9 +151,9 @@ def ordinal_known() -> list[dict[str, Any]]:
         "Ordinal columns: answers that are known",
         [*gaussian_columns(), *lsat_lines()],
         notes=[
-            "LSAT: slopes of maximum likelihood by 101-node quadrature, and fits with a flat prior. "
-            "These use EP. EP by itself has a slope of LSAT7 that is too small by 0.024; cumulants of the "
-            "cells correct it.",
+            "LSAT: slopes of maximum likelihood by 101-node quadrature, and fits with a flat "
+            "prior. These use EP. EP by itself has a slope of LSAT7 that is too small by 0.024; "
+            "cumulants of the cells correct it.",
             "The variational engine is a reference that fits do not use. Given five binary items "
             "the scores are not normal: with a normal distribution of each score the maximum of "
             "the bound itself is 8 % from maximum likelihood. The second cumulant of "

@@ -338,10 +338,10 @@ def test_rows_without_a_finite_evidence_are_an_error(monkeypatch: pytest.MonkeyP
 
 
 def test_the_headline_of_a_loaded_fit_says_that_factors_were_not_tried(tmp_path: Path) -> None:
-    rows = load_bfi(subset="items", as_frame=True).data.dropna().iloc[:100, :10]
+    rows = load_bfi(subset="items", as_frame=True).data.dropna().iloc[:50, :10]
     with pytest.warns(CuspWarning, match="More than no factors were not tried"):
         model = CuspFactorAnalysis(likelihood="ordinal").fit(rows)
-    told = "No factors were tried: 100 rows are too few"
+    told = "No factors were tried: 50 rows are too few"
     model.posterior_.save(tmp_path / "fit.cusp")
     again = load(tmp_path / "fit.cusp")
     for one in (model.posterior_, again):

@@ -131,7 +131,7 @@ def log_prior(likelihood: Likelihood, parameters: Any) -> float:
     if isinstance(likelihood, ContinuousLikelihood):
         return noise_bound(parameters.noise, noise_prior(likelihood))
     assert isinstance(likelihood, OrdinalLikelihood)
-    return float(likelihood.log_cut_density(parameters).sum())
+    return float(likelihood.log_packed_density(parameters).sum())
 
 
 def noise_prior(likelihood: ContinuousLikelihood) -> CuspPrior:
@@ -179,7 +179,7 @@ def updated_cuts(
     def value(step: Array) -> Array:
         at = moved(step)
         cells = likelihood.expectations(values, mean, variance, at)
-        return np.asarray(cells.value.sum(axis=0) + likelihood.log_cut_density(at))
+        return np.asarray(cells.value.sum(axis=0) + likelihood.log_packed_density(at))
 
     unit = DIFFERENCE * np.eye(size)[:, None, :] * finite
     here = value(np.zeros(cuts.shape))

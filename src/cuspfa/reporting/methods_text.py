@@ -159,7 +159,8 @@ def _prior_text(prior: CuspPrior, spike: float | None, columns: LikelihoodTable)
         others.append(f"Noise variances are {noise}.")
     if "ordinal" in kinds:
         others.append(
-            f"Thresholds are normal with standard deviation {OrdinalLikelihood.cut_sd:g}."
+            "The density of thresholds is normal, with standard deviation "
+            f"{OrdinalLikelihood.cut_sd:g}, divided by the differences of neighbours."
         )
     if has_counts(columns):
         others.append(

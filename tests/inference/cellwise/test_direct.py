@@ -77,7 +77,10 @@ class MixedJoint:
     def __init__(self):
         self.likelihood = MixedLikelihood(
             (
-                Part(OrdinalLikelihood(((0, 1, 2),), ("a",), cut_sd=1.2), np.array([0])),
+                Part(
+                    OrdinalLikelihood(((0, 1, 2),), ("a",), cut_sd=1.2, gap_shape=1.0),
+                    np.array([0]),
+                ),
                 Part(ContinuousLikelihood(("b",), 4.0, 3.0, fixed_location=True), np.array([1])),
                 Part(
                     CountLikelihood(("c", "d"), "negative_binomial", CENTER[:2], LOCATION_SD),

@@ -1,5 +1,6 @@
 """Evidence of ordinal columns against averages over the prior, and the choice of K."""
 
+from dataclasses import replace
 from itertools import combinations_with_replacement
 
 import numpy as np
@@ -294,6 +295,21 @@ def test_independent_answers_have_no_factor():
     found = search_cells(one.check(rows), one, CuspPrior())
     assert found.best.n_factors == 0
     assert found.limit is None
+
+
+def test_factors_of_noise_gain_nothing_from_many_categories():
+    """The control: a prior of cut-points that prefers large loadings."""
+    noise = np.random.default_rng([7, 0, 80, 8]).normal(size=(80, 8))
+    cuts = special.ndtri([0.05, 0.15, 0.35, 0.65, 0.85, 0.95])
+    rows = np.sum(noise[:, :, None] > cuts, axis=2).astype(float)
+    gains = []
+    for shape in (0.0, 1.0):
+        one = replace(OrdinalLikelihood.of(rows), gap_shape=shape)
+        scored = search_cells(one.check(rows), one, CuspPrior(), bridge=True, largest=2).candidates
+        gains.append(scored[-1].score - scored[0].score)
+    # The process itself prefers two factors to none, by log(25/2).
+    assert gains[0] < np.log(25 / 2) + 2.0
+    assert gains[1] > gains[0] + 2.5
 
 
 def test_a_further_factor_must_add_more_than_the_errors_of_the_bridge():

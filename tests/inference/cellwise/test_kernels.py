@@ -75,7 +75,7 @@ def features(chains, values):
 def largest_z(slab, sweeps=8):
     """Of the changes of the features of each chain and of their squares, over all chains."""
     rng = np.random.default_rng(0)
-    one = OrdinalLikelihood(LEVELS, tuple("abcd"), cut_sd=CUT_SD)
+    one = OrdinalLikelihood(LEVELS, tuple("abcd"), cut_sd=CUT_SD, gap_shape=1.0)
     chains, values = draw_joint(slab, rng)
     before = features(chains, values)
     for _ in range(sweeps):
@@ -135,7 +135,7 @@ def smallest_rank_p_value(cut_sd=CUT_SD):
     Chains begin at the parameters of other data and forget them.
     """
     rng, slab = np.random.default_rng(4), InverseGammaSlab(3.0, 1.5)
-    one = OrdinalLikelihood(LEVELS, tuple("abcd"), cut_sd=cut_sd)
+    one = OrdinalLikelihood(LEVELS, tuple("abcd"), cut_sd=cut_sd, gap_shape=1.0)
     truth, values = draw_joint(slab, rng)
     every = slice(0, CHAINS // 3)
     at = {"loadings": truth.loadings[:, every], "scores": truth.scores[every]}
@@ -216,7 +216,10 @@ class MixedJoint:
         self.logit = logit
         self.likelihood = MixedLikelihood(
             (
-                Part(OrdinalLikelihood(((0, 1, 2),), names[:1], cut_sd=CUT_SD), np.array([0])),
+                Part(
+                    OrdinalLikelihood(((0, 1, 2),), names[:1], cut_sd=CUT_SD, gap_shape=1.0),
+                    np.array([0]),
+                ),
                 Part(OrdinalLikelihood(((0, 1),), names[1:2], link, CUT_SD), np.array([2])),
                 Part(ContinuousLikelihood(names[2:], 4.0, 3.0), np.array([1, 3])),
             )

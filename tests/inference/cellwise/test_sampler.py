@@ -58,7 +58,7 @@ def draw_joint(slab: Any, link: str, rng: np.random.Generator) -> tuple[GibbsSta
         cuts[:, j, :count] = np.sort(CUT_SD * rng.standard_normal((CHAINS, count)), axis=1)
         values[:, :, j] = np.sum(z[:, :, j, None] > cuts[:, j, None, :], axis=2)
     values[:, 0, 0] = np.nan  # whatever it is, a sweep does not know it
-    one = OrdinalLikelihood(LEVELS, tuple("abcd"), link, CUT_SD)
+    one = OrdinalLikelihood(LEVELS, tuple("abcd"), link, CUT_SD, gap_shape=1.0)
     likelihood = MixedLikelihood((Part(one, np.arange(p)),))
     packed = likelihood.pack((cuts,))
     with np.errstate(divide="ignore"):

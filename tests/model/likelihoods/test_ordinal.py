@@ -5,7 +5,7 @@ from itertools import pairwise
 import mpmath
 import numpy as np
 import pytest
-from scipy import integrate, special
+from scipy import integrate, special, stats
 
 from cuspfa.errors import DataError, InputError
 from cuspfa.model.likelihoods.ordinal import OrdinalLikelihood
@@ -205,7 +205,7 @@ def test_slopes_of_the_normalizer_by_the_cut_points(link):
 
 
 def test_the_prior_of_the_cut_points_is_a_density():
-    one = OrdinalLikelihood(((0, 1, 2), (0, 1)), ("x", "y"), cut_sd=1.3)
+    one = OrdinalLikelihood(((0, 1, 2), (0, 1)), ("x", "y"), cut_sd=1.3, gap_shape=1.0)
 
     def density(high, low, single):
         return np.exp(one.log_cut_density(np.array([[low, high], [single, np.inf]])).sum())
@@ -219,6 +219,58 @@ def test_the_prior_of_the_cut_points_is_a_density():
         for high in grid[grid >= low]
     ) * width**2  # fmt: skip
     assert total == pytest.approx(1.0, abs=1e-3)
+
+
+@pytest.mark.parametrize("shape", [0.0, 0.6, 1.0])
+def test_the_prior_of_packed_cut_points_is_that_of_the_cut_points(shape):
+    one = OrdinalLikelihood(((0, 1, 2, 3), (0, 1)), ("x", "y"), cut_sd=1.3, gap_shape=shape)
+    packed, step = one.pack(CUTS), 1e-5
+    there = np.isfinite(CUTS)
+    jacobian = np.array(
+        [
+            (one.unpack(packed + move)[there] - one.unpack(packed - move)[there]) / (2 * step)
+            for move in step * np.eye(len(packed))
+        ]
+    )
+    want = one.log_cut_density(CUTS).sum() + np.linalg.slogdet(jacobian)[1]
+    assert one.log_packed_prior(packed) == pytest.approx(want)
+    slopes = [
+        (one.log_packed_prior(packed + move) - one.log_packed_prior(packed - move)) / (2 * step)
+        for move in step * np.eye(len(packed))
+    ]
+    np.testing.assert_allclose(one.packed_prior_derivatives(packed)[0], slopes, atol=1e-6)
+    # In the scale of a column that has s times the standard deviation.
+    own, s = one.response_prior(CUTS), 1.3
+    change = (
+        one.log_cut_density(s * CUTS) - one.log_cut_density(CUTS) + np.array([3, 1]) * np.log(s)
+    )
+    np.testing.assert_allclose(change, own.power * np.log(s) - 0.5 * (s**2 - 1) * own.squares)
+    np.testing.assert_allclose(own.power, [1 + 2 * shape, 1])
+
+
+@pytest.mark.parametrize("shape", [0.0, 1.0])
+def test_drawn_cut_points_have_the_density_of_the_prior_and_the_answers(shape):
+    one = OrdinalLikelihood(((0, 1, 2),), ("x",), gap_shape=shape)
+    values = np.repeat([0.0, 1.0, 2.0], [12, 2, 6])[:, None]
+    first, gap = np.meshgrid(np.linspace(-2, 2, 201), np.linspace(-7, 1, 321), indexing="ij")
+    top = first + np.exp(gap)
+    logs = 12 * stats.norm.logcdf(first) + 6 * stats.norm.logsf(top) + shape * gap
+    logs += 2 * np.log(stats.norm.cdf(top) - stats.norm.cdf(first)) - (first**2 + top**2) / 50
+    weights = np.exp(logs - logs.max())
+    want = float(np.sum(weights * np.exp(gap)) / weights.sum())
+    rng, chains = np.random.default_rng(0), 2000
+    cuts = np.tile([[[0.2, 0.5]]], (chains, 1, 1))
+    linear = np.zeros((chains, len(values), 1))
+    for _ in range(60):
+        cuts, _ = one.draw(values, linear, cuts, rng)
+    gaps = cuts[:, 0, 1] - cuts[:, 0, 0]
+    error = gaps.std() / np.sqrt(chains)
+    assert gaps.mean() == pytest.approx(want, abs=4 * error)
+    # The control: the other prior has another mean.
+    other = np.sum(weights * np.exp((2.0 - 2.0 * shape) * gap)) / np.sum(
+        weights * np.exp((1.0 - 2.0 * shape) * gap)
+    )
+    assert abs(other - want) > 8 * error
 
 
 def test_a_shift_of_predictors_and_cut_points_changes_nothing():

@@ -4,7 +4,16 @@ F is the normal distribution (probit) or the logistic one (logit). Two levels ma
 The cut-points contain the location of a column, so that f_ij = λ_jᵀη_i has no intercept, and its
 scale is that of F.
 
-A priori the C − 1 cut-points of a column are normal numbers N(0, `cut_sd`²), in order.
+A priori the C − 1 cut-points of a column have the density
+
+    Π_c N(κ_c; 0, `cut_sd`²) Π_c (κ_c − κ_{c−1})^(a − 1),    in order,
+
+a = `gap_shape`. With a = 1 they are normal numbers in order. The scale of a column is that of its
+noise, so that cut-points grow with the loadings: with a = 1 the prior prefers large loadings, by
+(1 + λᵀλ)^½ for each cut-point, and items with many categories have factors where there are none.
+With a = 0 there is one such term for each column. Small differences then make the density improper:
+evidence is known up to a constant, which all numbers of factors share. The posterior is proper, as
+each category has a value.
 """
 
 from __future__ import annotations
@@ -72,6 +81,8 @@ class OrdinalLikelihood(WithPseudoData):
     """Names of the columns in messages."""
     link: Link = "probit"
     cut_sd: float = 5.0
+    gap_shape: float = 0.0
+    """0 for fits. Above 0 the prior is proper, so that cut-points can be drawn from it."""
 
     def __post_init__(self) -> None:
         one_of("link", self.link, ("probit", "logit"))
@@ -242,16 +253,15 @@ class OrdinalLikelihood(WithPseudoData):
         return np.where(finite, np.cumsum(numbers, axis=-1), np.inf)
 
     def log_packed_prior(self, packed: Array) -> Array:
-        """With the Jacobian of the logarithms."""
-        own = self.log_cut_density(self.unpack(packed)).sum(axis=-1)
-        return np.asarray(own + packed[..., self._is_gap].sum(axis=-1))
+        """With the Jacobian of the logarithms, which takes away the −1 of each exponent."""
+        return np.asarray(self.log_packed_density(self.unpack(packed)).sum(axis=-1))
 
     def packed_prior_derivatives(self, packed: Array) -> tuple[Array, Array]:
         """The curvature is that of the cut-points, without the part of the gradient."""
         cuts, finite, shrink = self.unpack(packed), self._finite, self.cut_sd**-2
         jacobian = _jacobian(cuts) * finite[:, :, None]
         towards = np.einsum("jck,jc->jk", jacobian, np.where(finite, cuts, 0.0))
-        gradient = self._is_gap - shrink * towards[finite]
+        gradient = self.gap_shape * self._is_gap - shrink * towards[finite]
         curvature = np.zeros((len(gradient), len(gradient)))
         own = shrink * np.einsum("jck,jcl->jkl", jacobian, jacobian)
         first = 0
@@ -365,13 +375,13 @@ class OrdinalLikelihood(WithPseudoData):
         return cuts
 
     def response_prior(self, parameters: Array) -> ResponsePrior:
-        """Of cut-points, normal and in order."""
+        """Of cut-points, normal and in order, and of their differences."""
         finite, shrink = np.isfinite(parameters), self.cut_sd**-2
         cuts, counts = np.where(finite, parameters, 0.0), finite.sum(axis=-1).astype(float)
         return ResponsePrior(
             shrink * counts,
             shrink * cuts.sum(axis=-1),
-            counts,
+            1.0 + self.gap_shape * (counts - 1.0),
             shrink * np.sum(cuts**2, axis=-1),
             np.ones(parameters.shape[-2], dtype=bool),
         )
@@ -381,6 +391,19 @@ class OrdinalLikelihood(WithPseudoData):
         return np.asarray(parameters * factor[..., None])
 
     def log_cut_density(self, cuts: Array) -> Array:
+        """Log density of the cut-points of each column, (…, q)."""
+        return self._log_ordered(cuts, self.gap_shape - 1.0)
+
+    def log_packed_density(self, cuts: Array) -> Array:
+        """Log density of the first cut-point and the logarithms of the differences, (…, q)."""
+        return self._log_ordered(cuts, self.gap_shape)
+
+    def _log_ordered(self, cuts: Array, power: float) -> Array:
+        """That of normal numbers in order, with a power of the differences."""
+        own = self._log_normal(cuts)
+        return np.asarray(own + power * _log_gaps(cuts)) if power else own
+
+    def _log_normal(self, cuts: Array) -> Array:
         """Log density of the order statistics of C − 1 normal numbers, by column (…, q)."""
         finite = np.isfinite(cuts)
         scaled = np.where(finite, cuts, 0.0) / self.cut_sd
@@ -469,6 +492,13 @@ def _padded(cuts: Array) -> Array:
     """Cut-points between −∞ and +∞, (…, q, C + 1), as finite numbers."""
     ends = np.full((*cuts.shape[:-1], 1), OUTERMOST)
     return np.concatenate([-ends, np.minimum(cuts, OUTERMOST), ends], axis=-1)
+
+
+def _log_gaps(cuts: Array) -> Array:
+    """Σ_c log(κ_c − κ_{c−1}) of each column, (…, q)."""
+    with np.errstate(invalid="ignore"):
+        gaps = np.diff(cuts, axis=-1)
+    return np.asarray(np.log(np.where(np.isfinite(gaps), gaps, 1.0)).sum(axis=-1))
 
 
 def _jacobian(cuts: Array) -> Array:
