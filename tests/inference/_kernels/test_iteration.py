@@ -120,6 +120,30 @@ def test_states_and_bounds_are_those_of_the_definition(shape, slab, layout):
         assert lower_bound(made.state, source, prior).total == pytest.approx(totals[-1], abs=1e-7)
 
 
+@pytest.mark.parametrize("slab", SLABS)
+def test_many_iterations_are_those_of_the_definition(slab):
+    """Towards the optimum matrices become diagonal, and eigenvectors are found by corrections."""
+    prior = CuspPrior(slab=SLABS[slab])
+    rng = np.random.default_rng(3)
+    strength = np.linspace(1.6, 0.5, 10)
+    y = rng.normal(size=(400, 10)) @ (strength[:, None] * rng.normal(size=(10, 24)))
+    y += rng.normal(size=y.shape)
+    y = (y - y.mean(axis=0)) / y.std(axis=0)
+    source = CompleteSource(GramMatrix(y.T @ y, 399.0))
+    state = state_at(0.3 * rng.normal(size=(24, 10)), np.full(24, 0.5), source, prior, 50)
+    expected = state
+    totals: list[float] = []
+    for n_iter in (20, 60, 150):
+        while len(totals) < n_iter:
+            expected = iteration(expected, source, prior)
+            totals.append(lower_bound(expected, source, prior).total)
+        made = run_compiled(state, source, prior, without_end(n_iter), None)
+        np.testing.assert_allclose(made.trace, totals, rtol=1e-11)
+        assert_same(made.state, expected, 1e-7)
+        second = made.state.scores.total
+        np.testing.assert_array_equal(second, np.diag(second.diagonal()))
+
+
 @pytest.mark.parametrize("layout", ["gram", "rows"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_scores_of_a_start(shape, layout):

@@ -12,6 +12,103 @@ cdef enum:
     MOST_ROUNDS = 4
 
 
+cdef extern from *:
+    # Rows that do not overlap, so that the compiler may work on two numbers at once.
+    ctypedef double* row "double* __restrict"
+
+
+cdef inline void quotients(int i, row values, row entries, row turns) noexcept nogil:
+    cdef double one = values[i]
+    cdef int j
+    for j in range(i):
+        turns[j] = entries[j] / (one - values[j])
+
+
+cdef inline void corrected(int i, row values, row entries, row norms) noexcept nogil:
+    """Entries beside the diagonal, for vectors that are not quite orthogonal."""
+    cdef double one = values[i]
+    cdef int j
+    for j in range(i):
+        entries[j] -= 0.5 * (one + values[j]) * norms[j]
+
+
+cdef inline double add_turns(
+    int i, int k, double* values, double* entries, double* line, double* turns
+) noexcept nogil:
+    """Row and column i of the turns that make entries of row i zero; their sum of squares."""
+    cdef double one = fabs(values[i]), size = 0.0
+    cdef int j
+    quotients(i, values, entries, line)
+    for j in range(i):
+        # Rounding error does not turn vectors of equal eigenvalues.
+        if fabs(entries[j]) <= 1e-14 * (one + fabs(values[j])):
+            continue
+        turns[i * k + j] += line[j]
+        turns[j * k + i] -= line[j]
+        size += 2.0 * line[j] * line[j]
+    return size
+
+
+cdef inline double first_turns(
+    int k, double* at, double* norms, double* values, double* line, double* turns
+) noexcept nogil:
+    """Turns that make the matrix `at` diagonal to first order, and the sum of their squares.
+
+    `norms` are the products of the vectors, NULL where these are the axes.
+    """
+    cdef int i, j
+    cdef double part, size = 0.0
+    for i in range(k * k):
+        turns[i] = 0.0
+    for i in range(k):
+        values[i] = at[i * k + i]
+        if norms == NULL:
+            continue
+        # What the vector's squared norm lacks.
+        part = 1.0 - norms[i * k + i]
+        values[i] /= 1.0 - part
+        turns[i * k + i] = 0.5 * part
+        size += 0.25 * part * part
+        for j in range(i):
+            part = -0.5 * norms[i * k + j]
+            turns[i * k + j] = part
+            turns[j * k + i] = part
+            size += 2.0 * part * part
+        corrected(i, values, at + i * k, norms + i * k)
+    for i in range(k):
+        size += add_turns(i, k, values, at + i * k, line, turns)
+    return size
+
+
+cdef inline double second_turns(
+    int k, double* s, double* values, double* turns, double* rows, double* product, double* line
+) noexcept nogil:
+    """Turns T to second order, for vectors I + T + T²/2, which are orthogonal to fourth order.
+
+    With s = D + O and T of first order, exp(T) s exp(−T) = D + (TO − OT)/2 to second order.
+    Returns the sum of squares of what is added to the turns.
+    """
+    cdef int i, j
+    cdef double size = 0.0
+    multiply(k, k, k, turns, s, product)
+    for i in range(k):
+        for j in range(k):
+            # TO = Ts − TD
+            product[i * k + j] -= turns[i * k + j] * values[j]
+    for i in range(k):
+        values[i] += product[i * k + i]
+    for i in range(k):
+        for j in range(i):
+            product[i * k + j] = 0.5 * (product[i * k + j] + product[j * k + i])
+        size += add_turns(i, k, values, product + i * k, line, turns)
+    multiply(k, k, k, turns, turns, product)
+    for i in range(k * k):
+        rows[i] = turns[i] + 0.5 * product[i]
+    for i in range(k):
+        rows[i * k + i] += 1.0
+    return size
+
+
 cdef inline bint refine(
     int k, double* s, double* values, double* rows, double* work
 ) noexcept nogil:
@@ -19,49 +116,43 @@ cdef inline bint refine(
 
     In the rounds of Ogita and Aishima (2018) the error is squared each time, and all work is in
     products: quicker than a reduction to a tridiagonal matrix. False if the eigenvalues are too
-    close for the entries beside the diagonal; s is as it was. `work` (3, K, K).
+    close for the entries beside the diagonal; s is as it was. `work` (3, K, K) and (K,).
     """
-    cdef int i, j, number
-    cdef double one, two, part, turn, size, last = 1.0
+    cdef int i, number
+    cdef double size, last
+    # Sums of squares of turns: those that need no further round, as what is left is of their order;
+    # and those for which turns of second order spare a round.
+    cdef double done = 1e-14, small = 2e-5
     cdef double* turns = work
     cdef double* product = work + k * k
     cdef double* norms = work + 2 * k * k
-    cdef double* at = s
-    for number in range(MOST_ROUNDS + 1):
-        if number > 0:
-            multiply(k, k, k, rows, s, turns)
-            multiply_bt(k, k, k, turns, rows, product)
-            multiply_bt(k, k, k, rows, rows, norms)
-            at = product
-        size = 0.0
+    cdef double* line = work + 3 * k * k
+    last = first_turns(k, s, NULL, values, line, turns)
+    if not last < 0.25:
+        return False
+    if done <= last < small:
+        size = second_turns(k, s, values, turns, rows, product, line)
+        # What is left is of third order.
+        if size * last < done * done:
+            return True
+    else:
+        memcpy(rows, turns, k * k * sizeof(double))
         for i in range(k):
-            # What the vector's squared norm lacks; the first vectors are the axes.
-            part = 1.0 - norms[i * k + i] if number > 0 else 0.0
-            values[i] = at[i * k + i] / (1.0 - part)
-            turns[i * k + i] = 0.5 * part
-            size += 0.25 * part * part
-        for i in range(k):
-            for j in range(i):
-                part = -norms[i * k + j] if number > 0 else 0.0
-                one, two = values[i], values[j]
-                turn = 0.5 * (at[i * k + j] + at[j * k + i]) + 0.5 * (one + two) * part
-                # Rounding error does not turn vectors of equal eigenvalues.
-                turn = 0.0 if fabs(turn) <= 1e-14 * (fabs(one) + fabs(two)) else turn / (one - two)
-                turns[i * k + j] = 0.5 * part + turn
-                turns[j * k + i] = 0.5 * part - turn
-                size += 2.0 * turn * turn + 0.5 * part * part
+            rows[i * k + i] = 1.0
+        if last < done:
+            return True
+    for number in range(MOST_ROUNDS):
+        multiply(k, k, k, rows, s, turns)
+        multiply_bt(k, k, k, turns, rows, product)
+        multiply_bt(k, k, k, rows, rows, norms)
+        size = first_turns(k, product, norms, values, line, turns)
         if not size < 0.25 * last:
             return False
-        if number == 0:
-            memcpy(rows, turns, k * k * sizeof(double))
-            for i in range(k):
-                rows[i * k + i] = 1.0
-        else:
-            multiply(k, k, k, turns, rows, product)
-            for i in range(k * k):
-                rows[i] += product[i]
+        multiply(k, k, k, turns, rows, product)
+        for i in range(k * k):
+            rows[i] += product[i]
         # What is left is at most the square of the last turns, about the error of LAPACK.
-        if size < 1e-14:
+        if size < done:
             return True
         last = size
     return False
@@ -114,7 +205,7 @@ cdef inline int eigen(
 ) noexcept nogil:
     """Eigenvalues, largest first, and eigenvectors as rows; 0 if it succeeded.
 
-    s is overwritten; `work` (3, K, K).
+    s is overwritten; `work` (3, K, K) and (K,).
     """
     cdef int i, j, best, info = 0
     cdef double one

@@ -12,12 +12,14 @@ from scipy.linalg.cython_blas cimport dtrsm
 from scipy.linalg.cython_lapack cimport dpotrf, dpotri
 
 from ._blas cimport multiply, multiply_at, multiply_bt
-from ._eigen cimport eigen
+from ._eigen cimport eigen, row
 from ._special cimport digamma, trigamma
 
 cdef double LOG_2PI = 1.8378770664093453
+cdef double E = 2.718281828459045
 cdef double TINY = 2.2250738585072014e-308
 cdef double SURE_STEP = 1e-4  # as in the definition
+cdef double STEP_ROUNDING = 1e-13  # as in the definition
 
 cdef enum Slab:
     GAUSSIAN = 0
@@ -40,7 +42,7 @@ cdef struct Problem:
     double* data        # (p, p) Gram matrix or (r, p) rows
     double* squares     # (p,)
     double* shape       # (p,) of q(σ²)
-    double* log_shape   # (p,) digamma of these
+    double log_shapes   # the sum of their digamma functions
     double prior_shape
     double prior_rate
     double noise_constant   # what the noise term has that does not depend on the rates
@@ -62,12 +64,16 @@ cdef struct State:
     double* cross       # (p, K)
     double* second      # (K, K)
     double* norms       # (K,) expected squared norms of the columns
+    double* lower       # (K, K) L and Uᵀ of the last scale-rotation step, which mean and basis
+    double* rows        # are still to be multiplied with if `turned`
     double loadings_log_det
     double scores_log_det
+    double residual     # Σ_j τ_j E Σ_i (y_ij − λ_jᵀη_i)²
     double a
     double b
     bint diagonal       # is `second` diagonal?
     bint plain          # is `basis` diagonal?
+    bint turned
 
 
 cdef struct Work:
@@ -80,13 +86,63 @@ cdef struct Work:
     double* two
     double* three
     double* four
-    double* lower
-    double* eigen       # (3, K, K)
+    double* eigen       # (3, K, K) and (K,)
     double* totals      # (K,) each
     double* prior
     double* root
     double* values
     double* x
+    double* line
+
+
+cdef double sum_of_logs(int size, double* values) noexcept nogil:
+    """Σ log of positive numbers; one logarithm for four of them unless their product overflows."""
+    cdef double total = 0.0, product
+    cdef int h = 0
+    while h + 4 <= size:
+        product = (values[h] * values[h + 1]) * (values[h + 2] * values[h + 3])
+        if 1e-280 < product < 1e280:
+            total += log(product)
+        else:
+            total += log(values[h]) + log(values[h + 1]) + log(values[h + 2]) + log(values[h + 3])
+        h += 4
+    while h < size:
+        total += log(values[h])
+        h += 1
+    return total
+
+
+cdef double loadings_row(
+    int k, double precision, row eigenvalues, row inverse, row second, row cross,
+    row spread, row totals, row mean, row line,
+) noexcept nogil:
+    """Spread and mean of the loadings of one column, and its residual squares without s_j."""
+    cdef double d, part, one, even = 0.0, odd = 0.0
+    cdef int h
+    for h in range(k):
+        d = 1.0 + precision * eigenvalues[h]
+        part = 1.0 / d
+        one = precision * part * cross[h] * inverse[h]
+        spread[h] = part
+        totals[h] *= d
+        mean[h] = one
+        line[h] = one * (one * second[h] - 2.0 * cross[h]) + part * eigenvalues[h]
+    # Two sums, so that one addition need not wait for another.
+    for h in range(0, k - 1, 2):
+        even += line[h]
+        odd += line[h + 1]
+    if k % 2 == 1:
+        even += line[k - 1]
+    return even + odd
+
+
+cdef void scale_row(
+    int k, double precision, row mean, row spread, row scaled, row totals
+) noexcept nogil:
+    cdef int h
+    for h in range(k):
+        scaled[h] = precision * mean[h]
+        totals[h] += precision * spread[h]
 
 
 cdef double log_density(Problem* at, double a, double b, double norm) noexcept nogil:
@@ -146,29 +202,42 @@ cdef double log_hyperprior(Problem* at, double a, double b) noexcept nogil:
     )
 
 
-cdef double profile(Problem* at, double a, double b, double* norms) noexcept nogil:
+cdef double log_densities(
+    Problem* at, double a, double b, double* norms, double* line
+) noexcept nogil:
+    """Σ of `log_density` over the columns."""
     cdef double total = 0.0
     cdef int h
+    if at.slab != INVERSE_GAMMA:
+        for h in range(at.k):
+            total += log_density(at, a, b, norms[h])
+        return total
     for h in range(at.k):
-        total += log_density(at, a, b, norms[h])
-    return total + at.k * density_constant(at, a, b) + log_hyperprior(at, a, b)
+        line[h] = b + 0.5 * norms[h]
+    return -(a + 0.5 * at.p) * sum_of_logs(at.k, line)
 
 
-cdef void update_hyperparameters(Problem* at, State* state) noexcept nogil:
-    """One safeguarded Newton step for (log a, log b)."""
-    cdef double a = state.a, b = state.b, half = 0.5 * at.p, inverse, off, slope = 0.0, part
+cdef double profile(Problem* at, double a, double b, double* norms, double* line) noexcept nogil:
+    return (
+        log_densities(at, a, b, norms, line)
+        + at.k * density_constant(at, a, b) + log_hyperprior(at, a, b)
+    )
+
+
+cdef double update_hyperparameters(Problem* at, State* state, double* line) noexcept nogil:
+    """One safeguarded Newton step for (log a, log b); the profile after it."""
+    cdef double a = state.a, b = state.b, half = 0.5 * at.p, inverse, off, slope, part
     cdef double one, two, own, other, mixed, mean, radius, low, high, x, y, length, along, across
-    cdef double parts = 0.0, variances = 0.0, here, new_a, new_b, largest
+    cdef double parts = 0.0, variances = 0.0, here, there, new_a, new_b, largest
     cdef int h, halving
     if not at.pooled:
-        return
+        return profile(at, a, b, state.norms, line)
     inverse = 1.0 / (at.hyper_spread * at.hyper_spread)
     for h in range(at.k):
-        part = b / (b + 0.5 * state.norms[h])
-        slope += log(part)
+        part = line[h] = b / (b + 0.5 * state.norms[h])
         parts += part
         variances += part * (1.0 - part)
-    slope += at.k * (digamma(a + half) - digamma(a))
+    slope = sum_of_logs(at.k, line) + at.k * (digamma(a + half) - digamma(a))
     off = (log(b / a) - log(at.hyper_scale)) * inverse
     one = a * slope + 2.0 - at.hyper_rate * a + off
     two = at.k * a - (a + half) * parts - off
@@ -194,32 +263,35 @@ cdef void update_hyperparameters(Problem* at, State* state) noexcept nogil:
     one, two = one * length, two * length
     here = -INFINITY  # near the optimum rounding would decide
     if largest * length >= SURE_STEP:
-        here = profile(at, a, b, state.norms)
+        here = profile(at, a, b, state.norms, line)
     for halving in range(10):
         new_a = fmin(fmax(a * exp(one), 1e-6), 1e6)
         new_b = fmin(fmax(b * exp(two), 1e-6), 1e6)
-        if profile(at, new_a, new_b, state.norms) >= here:
+        there = profile(at, new_a, new_b, state.norms, line)
+        if there >= here:
             state.a, state.b = new_a, new_b
-            return
+            return there
         one, two = 0.5 * one, 0.5 * two
+    return profile(at, a, b, state.norms, line)
 
 
 cdef int step_loadings(Problem* at, State* old, State* new, Work* work) noexcept nogil:
+    """The loadings, and the residual squares that the noise needs."""
     cdef int p = at.p, k = at.k, j, h, i, info
-    cdef double precision, d, total = 0.0, largest = 0.0, size = 1.0
+    cdef double precision, total = 0.0, largest = 0.0, size = 1.0
     cdef double* rows = work.one
     for h in range(k):
         work.prior[h] = prior_precision(at, old.a, old.b, old.norms[h])
-        work.root[h] = 1.0 / sqrt(work.prior[h])
-        total -= p * log(work.prior[h])
-    for j in range(p):
-        new.weights[j] = at.shape[j] / old.rate[j]
+        work.totals[h] = 1.0
+    total = -p * sum_of_logs(k, work.prior)
     if old.diagonal:
         for h in range(k):
             new.eigenvalues[h] = old.second[h * k + h] / work.prior[h]
-            for i in range(k):
-                new.basis[h * k + i] = work.root[h] if i == h else 0.0
+            work.root[h] = 1.0 / work.prior[h]
+            work.x[h] = old.second[h * k + h]
     else:
+        for h in range(k):
+            work.root[h] = 1.0 / sqrt(work.prior[h])
         for h in range(k):
             for i in range(k):
                 work.two[h * k + i] = work.root[h] * old.second[h * k + i] * work.root[i]
@@ -230,86 +302,51 @@ cdef int step_loadings(Problem* at, State* old, State* new, Work* work) noexcept
             new.eigenvalues[h] = fmax(new.eigenvalues[h], 0.0)
             for i in range(k):
                 new.basis[h * k + i] = work.root[h] * rows[i * k + h]
-    # A logarithm only where the product of the factors of a determinant might overflow.
+        # In the basis, M has the eigenvalues on its diagonal.
+        multiply(p, k, k, old.cross, new.basis, work.wide)
+        for h in range(k):
+            work.root[h] = 1.0
+            work.x[h] = new.eigenvalues[h]
+    new.plain, new.turned = old.diagonal, False
     for h in range(k):
         largest = fmax(largest, new.eigenvalues[h])
-        work.totals[h] = 1.0
     for j in range(p):
-        precision = new.weights[j]
+        precision = new.weights[j] = at.shape[j] / old.rate[j]
+        # A logarithm only where the product of the factors of a determinant might overflow.
         size *= 1.0 + precision * largest
         if size > 1e280:
+            total -= sum_of_logs(k, work.totals)
             for h in range(k):
-                total -= log(work.totals[h])
                 work.totals[h] = 1.0
             size = 1.0 + precision * largest
-        for h in range(k):
-            d = 1.0 + precision * new.eigenvalues[h]
-            work.spread[j * k + h] = 1.0 / d
-            work.totals[h] *= d
+        work.rss[j] = at.squares[j] + loadings_row(
+            k, precision, new.eigenvalues, work.root, work.x,
+            (old.cross if old.diagonal else work.wide) + j * k,
+            work.spread + j * k, work.totals, new.mean + j * k, work.line,
+        )
     for h in range(k):
         total -= log(work.totals[h])
-    new.loadings_log_det, new.plain = total, old.diagonal
+    new.loadings_log_det = total
     if old.diagonal:
         for h in range(k):
-            work.root[h] = 1.0 / work.prior[h]
-        for j in range(p):
-            for h in range(k):
-                new.mean[j * k + h] = (
-                    new.weights[j] * work.spread[j * k + h] * old.cross[j * k + h] * work.root[h]
-                )
-    else:
-        multiply(p, k, k, old.cross, new.basis, work.wide)
-        for j in range(p):
-            for h in range(k):
-                work.wide[j * k + h] *= new.weights[j] * work.spread[j * k + h]
-        for h in range(k):
+            work.root[h] = sqrt(work.root[h])
             for i in range(k):
-                work.two[i * k + h] = new.basis[h * k + i]
-        multiply(p, k, k, work.wide, work.two, new.mean)
+                new.basis[h * k + i] = 0.0
+            new.basis[h * k + h] = work.root[h]
+    else:
+        multiply_bt(p, k, k, new.mean, new.basis, work.wide)
+        memcpy(new.mean, work.wide, p * k * sizeof(double))
     return 0
 
 
-cdef void residual_squares(
-    Problem* at, State* loadings, State* scores, double* traces, Work* work
-) noexcept nogil:
-    """(p,) E Σ_i (y_ij − λ_jᵀη_i)², with `traces` (K,) the diagonal of FᵀMF for V_j = F diag Fᵀ."""
-    cdef int p = at.p, k = at.k, j, h
-    cdef double even, odd
-    cdef double* mean
-    cdef double* cross
-    cdef double* fitted
-    cdef double* spread
-    if scores.diagonal:
-        for h in range(k):
-            work.root[h] = scores.second[h * k + h]
-        for j in range(p):
-            for h in range(k):
-                work.wide[j * k + h] = loadings.mean[j * k + h] * work.root[h]
-    else:
-        multiply(p, k, k, loadings.mean, scores.second, work.wide)
-    for j in range(p):
-        mean, cross = loadings.mean + j * k, scores.cross + j * k
-        fitted, spread = work.wide + j * k, work.spread + j * k
-        # Two sums, so that one addition need not wait for another.
-        even, odd = at.squares[j], 0.0
-        for h in range(0, k - 1, 2):
-            even += mean[h] * (fitted[h] - 2.0 * cross[h]) + spread[h] * traces[h]
-            odd += (
-                mean[h + 1] * (fitted[h + 1] - 2.0 * cross[h + 1]) + spread[h + 1] * traces[h + 1]
-            )
-        if k % 2 == 1:
-            even += mean[k - 1] * (fitted[k - 1] - 2.0 * cross[k - 1]) + spread[k - 1] * traces[k - 1]
-        work.rss[j] = even + odd
-
-
 cdef void step_noise(Problem* at, State* old, State* new, Work* work) noexcept nogil:
-    """The best rates, and half as far again."""
+    """The best rates, and half as far again: at most by a factor √e."""
     cdef int j
-    cdef double best
-    residual_squares(at, new, old, new.eigenvalues, work)
+    cdef double best, part
     for j in range(at.p):
         best = at.prior_rate + 0.5 * work.rss[j]
-        new.rate[j] = best * exp(fmin(fmax(0.5 * log(best / old.rate[j]), -0.5), 0.5))
+        part = fmin(fmax(best / old.rate[j], 1.0 / E), E)
+        new.rate[j] = best * sqrt(part)
 
 
 cdef void add_spread(
@@ -331,17 +368,22 @@ cdef void add_spread(
 
 
 cdef int step_scores(Problem* at, State* new, Work* work) noexcept nogil:
+    """The scores, and Σ_j τ_j E Σ_i (y_ij − λ_jᵀη_i)²: what the bound needs of the residuals."""
     cdef int p = at.p, k = at.k, r = at.r, j, h, i, info = 0
-    cdef double precision, log_det = 0.0
+    cdef double precision, even, odd, log_det = 0.0, squares = 0.0, fitted = 0.0, explained = 0.0
+    cdef double* mean
+    cdef double* cross
     for h in range(k):
         work.totals[h] = 0.0
     for j in range(p):
         precision = work.precision[j] = at.shape[j] / new.rate[j]
-        for h in range(k):
-            work.wide[j * k + h] = precision * new.mean[j * k + h]
-            work.totals[h] += precision * work.spread[j * k + h]
+        scale_row(
+            k, precision, new.mean + j * k, work.spread + j * k, work.wide + j * k, work.totals
+        )
     multiply_at(k, k, p, new.mean, work.wide, work.one)
     add_spread(at, new, work.totals, work.one, work)
+    # A copy of the weighted products, as their factor and inverse overwrite them.
+    memcpy(work.two, work.one, k * k * sizeof(double))
     for h in range(k):
         work.one[h * k + h] += 1.0
     dpotrf("U", &k, work.one, &k, &info)
@@ -374,15 +416,35 @@ cdef int step_scores(Problem* at, State* new, Work* work) noexcept nogil:
             new.second[h * k + i] = precision
             new.second[i * k + h] = precision
     new.diagonal = False
+    # Σ τ_j (s_j − 2 μ_jᵀcross_j + tr(E[λ_j λ_jᵀ] M))
+    for j in range(p):
+        mean, cross = new.mean + j * k, new.cross + j * k
+        even, odd = 0.0, 0.0
+        for h in range(0, k - 1, 2):
+            even += mean[h] * cross[h]
+            odd += mean[h + 1] * cross[h + 1]
+        if k % 2 == 1:
+            even += mean[k - 1] * cross[k - 1]
+        explained += work.precision[j] * (even + odd)
+        squares += work.precision[j] * at.squares[j]
+    for h in range(k):
+        even = 0.0
+        for i in range(k):
+            even += work.two[h * k + i] * new.second[h * k + i]
+        fitted += even
+    new.residual = squares - 2.0 * explained + fitted
     return 0
 
 
-cdef int step_px(Problem* at, State* new, double* traces, Work* work) noexcept nogil:
-    """The scale-rotation step; also the columns' norms and the traces that the bound needs."""
+cdef int step_px(Problem* at, State* new, Work* work) noexcept nogil:
+    """The scale-rotation step, and the columns' norms.
+
+    Mean loadings and their basis are turned in the end alone: the next iteration and the bound do
+    not need them.
+    """
     cdef int p = at.p, k = at.k, j, h, i, info = 0
-    cdef double log_det = 0.0, after = 0.0, before = 0.0, root, one = 1.0
+    cdef double log_det, after, before, root, one = 1.0
     cdef double* gram = work.two
-    cdef double* rows = work.three
     for h in range(k):
         work.totals[h] = 0.0
     for j in range(p):
@@ -390,101 +452,93 @@ cdef int step_px(Problem* at, State* new, double* traces, Work* work) noexcept n
             work.totals[h] += work.spread[j * k + h]
     multiply_at(k, k, p, new.mean, new.mean, gram)
     add_spread(at, new, work.totals, gram, work)
-    # tr(V_j M) does not change with the step.
-    if new.plain:
-        for h in range(k):
-            traces[h] = new.basis[h * k + h] * new.basis[h * k + h] * new.second[h * k + h]
-    else:
-        multiply(k, k, k, new.second, new.basis, work.four)
-        for h in range(k):
-            traces[h] = 0.0
-        for i in range(k):
-            for h in range(k):
-                traces[h] += new.basis[i * k + h] * work.four[i * k + h]
-    memcpy(work.lower, new.second, k * k * sizeof(double))
-    dpotrf("U", &k, work.lower, &k, &info)
+    memcpy(new.lower, new.second, k * k * sizeof(double))
+    dpotrf("U", &k, new.lower, &k, &info)
     if info != 0:
         return info
     for h in range(k):
         for i in range(h + 1, k):
-            work.lower[h * k + i] = 0.0
-    multiply(k, k, k, gram, work.lower, work.four)
-    multiply_at(k, k, k, work.lower, work.four, work.one)
-    info = eigen(k, work.one, work.values, rows, work.eigen)
+            new.lower[h * k + i] = 0.0
+    multiply(k, k, k, gram, new.lower, work.four)
+    multiply_at(k, k, k, new.lower, work.four, work.one)
+    info = eigen(k, work.one, work.values, new.rows, work.eigen)
     if info != 0:
         return info
     for h in range(k):
         work.values[h] = fmax(work.values[h], TINY)
         work.x[h] = px_scale(at, new.a, new.b, work.values[h])
-        log_det += 0.5 * log(work.x[h]) - log(work.lower[h * k + h])
-        after += log_density(at, new.a, new.b, work.values[h] / work.x[h]) - 0.5 * work.x[h]
+        work.prior[h] = work.values[h] / work.x[h]
+        work.root[h] = new.lower[h * k + h]
         new.norms[h] = gram[h * k + h]
-        before += log_density(at, new.a, new.b, new.norms[h]) - 0.5 * new.second[h * k + h]
-    if not after + (at.n - p) * log_det > before:
-        return 0
-    # R = diag(√x) Uᵀ L⁻¹, R⁻¹ = L U diag(1/√x).
+    log_det = 0.5 * sum_of_logs(k, work.x) - sum_of_logs(k, work.root)
+    after = log_densities(at, new.a, new.b, work.prior, work.line)
+    before = log_densities(at, new.a, new.b, new.norms, work.line)
     for h in range(k):
-        for i in range(k):
-            work.one[i * k + h] = rows[h * k + i]
-    multiply(k, k, k, work.lower, work.one, work.four)
+        after -= 0.5 * work.x[h]
+        before -= 0.5 * new.second[h * k + h]
+    if not after + (at.n - p) * log_det >= before - STEP_ROUNDING * (fabs(after) + fabs(before)):
+        return 0
+    # R = diag(√x) Uᵀ L⁻¹
     for h in range(k):
         root = sqrt(work.x[h])
         for i in range(k):
-            work.four[i * k + h] /= root
-            work.one[i * k + h] *= root
-    dtrsm("R", "U", "T", "N", &k, &k, &one, work.lower, &k, work.one, &k)
-    multiply(p, k, k, new.mean, work.four, work.wide)
-    memcpy(new.mean, work.wide, p * k * sizeof(double))
-    multiply(p, k, k, new.cross, work.one, work.wide)
+            work.one[h * k + i] = root * new.rows[h * k + i]
+    dtrsm("L", "U", "N", "N", &k, &k, &one, new.lower, &k, work.one, &k)
+    multiply_bt(p, k, k, new.cross, work.one, work.wide)
     memcpy(new.cross, work.wide, p * k * sizeof(double))
-    if new.plain:
-        for h in range(k):
-            root = new.basis[h * k + h]
-            for i in range(k):
-                work.one[i * k + h] = work.four[h * k + i] * root
-    else:
-        multiply_at(k, k, k, work.four, new.basis, work.one)
-    memcpy(new.basis, work.one, k * k * sizeof(double))
-    new.plain = False
     for h in range(k):
         for i in range(k):
-            new.second[h * k + i] = work.x[h] if i == h else 0.0
-        new.norms[h] = work.values[h] / work.x[h]
+            new.second[h * k + i] = 0.0
+        new.second[h * k + h] = work.x[h]
+        new.norms[h] = work.prior[h]
     new.loadings_log_det -= 2.0 * p * log_det
     new.scores_log_det += 2.0 * at.n * log_det
-    new.diagonal = True
+    new.diagonal, new.turned = True, True
     return 0
 
 
-cdef void bound(Problem* at, State* state, double* traces, double* terms, Work* work) noexcept nogil:
-    """Likelihood, loadings, scores, noise, labels and sticks."""
+cdef void finish(Problem* at, State* state, Work* work) noexcept nogil:
+    """Mean loadings and basis as the last scale-rotation step leaves them: R⁻¹ = L U diag(1/√x)."""
+    cdef int k = at.k, h, i
+    cdef double root
+    if not state.turned:
+        return
+    for h in range(k):
+        root = sqrt(state.second[h * k + h])
+        for i in range(k):
+            work.one[i * k + h] = state.rows[h * k + i] / root
+    multiply(k, k, k, state.lower, work.one, work.two)
+    multiply(at.p, k, k, state.mean, work.two, work.wide)
+    memcpy(state.mean, work.wide, at.p * k * sizeof(double))
+    multiply_at(k, k, k, work.two, state.basis, work.one)
+    memcpy(state.basis, work.one, k * k * sizeof(double))
+    state.turned, state.plain = False, False
+
+
+cdef void bound(Problem* at, State* state, double* terms, Work* work) noexcept nogil:
+    """Likelihood, loadings, scores, noise, labels and sticks.
+
+    The term of the loadings has the profile of the hyperparameters already.
+    """
     cdef int p = at.p, k = at.k, j, h
-    cdef double log_rate, log_precision, likelihood = 0.0, noise = 0.0, total
-    residual_squares(at, state, state, traces, work)
+    cdef double log_rates = sum_of_logs(p, state.rate), precisions = 0.0, total
     for j in range(p):
-        log_rate = log(state.rate[j])
-        log_precision = at.log_shape[j] - log_rate
-        likelihood += at.n * (log_precision - LOG_2PI) - work.precision[j] * work.rss[j]
-        noise += (
-            -at.shape[j] * log_rate + (at.prior_shape - at.shape[j]) * log_precision
-            - (at.prior_rate - state.rate[j]) * work.precision[j]
-        )
+        precisions += work.precision[j]
     total = state.scores_log_det + at.n * k
     for h in range(k):
         total -= state.second[h * k + h]
-    terms[0] = 0.5 * likelihood
-    terms[1] = (
-        profile(at, state.a, state.b, state.norms)
-        + 0.5 * (state.loadings_log_det + p * k * (1.0 + LOG_2PI))
+    terms[0] = 0.5 * (
+        at.n * (at.log_shapes - log_rates - p * LOG_2PI) - state.residual
     )
+    terms[1] += 0.5 * (state.loadings_log_det + p * k * (1.0 + LOG_2PI))
     terms[2] = 0.5 * total
-    terms[3] = noise + at.noise_constant
+    terms[3] = at.noise_constant - at.prior_shape * log_rates - at.prior_rate * precisions
     terms[4] = at.label_term
     terms[5] = 0.0
 
 
 cdef int iterate_once(
-    Problem* at, State* old, State* new, double* terms, double* traces, Work* work
+    Problem* at, State* old, State* new, double* terms, Work* work
 ) noexcept nogil:
     """One iteration; not 0 if a matrix was not positive definite."""
     cdef int info
@@ -494,10 +548,10 @@ cdef int iterate_once(
         step_noise(at, old, new, work)
         info = step_scores(at, new, work)
     if info == 0:
-        info = step_px(at, new, traces, work)
+        info = step_px(at, new, work)
     if info == 0:
-        update_hyperparameters(at, new)
-        bound(at, new, traces, terms, work)
+        terms[1] = update_hyperparameters(at, new, work.line)
+        bound(at, new, terms, work)
     return info
 
 
@@ -557,6 +611,9 @@ cdef void place(State* state, double** part, int p, int k) noexcept nogil:
     state.cross = take(part, p * k)
     state.second = take(part, k * k)
     state.norms = take(part, k)
+    state.lower = take(part, k * k)
+    state.rows = take(part, k * k)
+    state.turned = False
 
 
 def iterate(
@@ -592,13 +649,17 @@ def iterate(
     cdef double* part
     cdef long size
     at.p, at.k, at.r, at.n = p, k, r, n
-    at.data, at.squares, at.shape, at.log_shape = &data[0, 0], &squares[0], &shape[0], &log_shape[0]
-    at.prior_shape, at.prior_rate, at.noise_constant = prior_shape, prior_rate, noise_constant
+    at.data, at.squares, at.shape = &data[0, 0], &squares[0], &shape[0]
+    at.log_shapes, at.noise_constant = 0.0, noise_constant
+    for h in range(p):
+        at.log_shapes += log_shape[h]
+        at.noise_constant += (prior_shape - shape[h]) * log_shape[h] + shape[h]
+    at.prior_shape, at.prior_rate = prior_shape, prior_rate
     at.label_term, at.slab, at.pooled, at.floor = label_term, slab, pooled, floor
     at.hyper_rate, at.hyper_scale, at.hyper_spread = hyper_rate, hyper_scale, hyper_spread
     size = (
-        2 * (2 * p * k + 2 * k * k + 2 * p + 2 * k)
-        + 3 * tall * k + 2 * p + 8 * k * k + 6 * k
+        2 * (2 * p * k + 4 * k * k + 2 * p + 2 * k)
+        + 3 * tall * k + 2 * p + 7 * k * k + 7 * k
     )
     memory = <double*> malloc(size * sizeof(double))
     if memory == NULL:
@@ -610,11 +671,11 @@ def iterate(
     work.scores = take(&part, tall * k)
     work.precision, work.rss = take(&part, p), take(&part, p)
     work.one, work.two, work.three = take(&part, k * k), take(&part, k * k), take(&part, k * k)
-    work.four, work.lower = take(&part, k * k), take(&part, k * k)
-    work.eigen = take(&part, 3 * k * k)
+    work.four = take(&part, k * k)
+    work.eigen = take(&part, 3 * k * k + k)
     work.totals, work.prior, work.root = take(&part, k), take(&part, k), take(&part, k)
     work.values, work.x = take(&part, k), take(&part, k)
-    cdef double* traces = take(&part, k)
+    work.line = take(&part, k)
     memcpy(old.mean, &mean[0, 0], p * k * sizeof(double))
     memcpy(old.basis, &basis[0, 0], k * k * sizeof(double))
     memcpy(old.weights, &weights[0], p * sizeof(double))
@@ -637,7 +698,7 @@ def iterate(
         for h in range(6):
             total += terms[h]
         while done < most:
-            info = iterate_once(&at, old, new, found, traces, &work)
+            info = iterate_once(&at, old, new, found, &work)
             before, total, sizes = total, 0.0, 0.0
             for h in range(6):
                 total += found[h]
@@ -664,6 +725,7 @@ def iterate(
                 ending = PRUNED
                 break
             begun = True
+        finish(&at, old, &work)
         reflect(&at, old, tied)
     memcpy(&mean[0, 0], old.mean, p * k * sizeof(double))
     memcpy(&basis[0, 0], old.basis, k * k * sizeof(double))
@@ -684,8 +746,8 @@ def expect_scores(
 ):
     """The step of the scores: fills `cross` (p, K) and `second` (K, K).
 
-    The definition is `CompleteSource.expect_scores` of `cuspfa.data.protocols`. Returns 0, or another number where a matrix is
-    not positive definite, and Σ_i log|V_i|.
+    The definition is `CompleteSource.expect_scores` of `cuspfa.data.protocols`. Returns 0, or
+    another number where a matrix is not positive definite, and Σ_i log|V_i|.
     """
     cdef Problem at
     cdef State state
@@ -693,19 +755,20 @@ def expect_scores(
     cdef int p = mean.shape[0], k = mean.shape[1], r = 0 if is_gram else data.shape[0], j, h, info
     cdef int tall = max(p, r)
     cdef double* memory = <double*> malloc(
-        (3 * tall * k + 2 * p + 3 * k * k + k) * sizeof(double)
+        (3 * tall * k + 2 * p + 4 * k * k + k) * sizeof(double)
     )
     if memory == NULL:
         raise MemoryError("No memory for the scores of a start.")
     cdef double* part = memory
     at.p, at.k, at.r, at.n = p, k, r, n
-    at.data, at.shape = &data[0, 0], &precision[0]
+    at.data, at.shape, at.squares = &data[0, 0], &precision[0], &precision[0]
     state.mean, state.basis = &mean[0, 0], &basis[0, 0]
     state.cross, state.second, state.plain = &cross[0, 0], &second[0, 0], False
     work.spread, work.wide = take(&part, tall * k), take(&part, tall * k)
     work.scores = take(&part, tall * k)
     state.rate, work.precision = take(&part, p), take(&part, p)
-    work.one, work.three, work.four = take(&part, k * k), take(&part, k * k), take(&part, k * k)
+    work.one, work.two = take(&part, k * k), take(&part, k * k)
+    work.three, work.four = take(&part, k * k), take(&part, k * k)
     work.totals = take(&part, k)
     with nogil:
         for j in range(p):
