@@ -176,9 +176,6 @@ def real_speed() -> list[dict[str, Any]]:
             "GridSearchCV is run once.",
             "The revision before the compiled core is unpacked beside this one, and both are timed "
             "by turns in processes of their own.",
-            "Of an iteration at (p, K) = (30, 18) two thirds of the time are products and "
-            "factorisations of such matrices by BLAS and LAPACK, which the revision before had "
-            "too.",
             "Times of threads are elapsed seconds by turns, medians of five fits, the first fit by "
             "variational inference and the diagnostics included.",
         ],
