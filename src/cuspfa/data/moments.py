@@ -16,7 +16,7 @@ from cuspfa._utils.fit_warning import EmptyRows
 from cuspfa._utils.fit_warning_text import python_text
 from cuspfa._utils.warn import warn
 from cuspfa.data.in_memory import row_blocks
-from cuspfa.data.out_of_core.screened import read_screened, reading_warnings
+from cuspfa.data.out_of_core.screened import doubts_of, read_screened
 from cuspfa.data.out_of_core.stream import as_stream
 from cuspfa.data.sums import Sums
 from cuspfa.data.validate import check_correlations, check_rows, dense_rows, symmetric
@@ -178,7 +178,7 @@ class Moments:
         stream = as_stream(data)
         found = read_screened(stream, sums=True)
         assert isinstance(found.data, Sums)
-        told = reading_warnings(stream, found)
+        told = doubts_of([*stream.reader.notes, *found.notes], found.dropped)
         told += (EmptyRows(found.n_empty, found.data.n),) if found.n_empty else ()
         if told:
             warn(" ".join(map(python_text, told)))

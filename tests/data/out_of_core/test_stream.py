@@ -420,7 +420,7 @@ def _cut(kind):
 def test_bad_files(name, make, message, tmp_path):
     make(tmp_path / name)
     with pytest.raises(InputError, match=message):
-        CuspFactorAnalysis().fit(tmp_path / name)
+        CuspFactorAnalysis().fit(RowStream(tmp_path / name))
 
 
 def test_bad_arguments(tmp_path):

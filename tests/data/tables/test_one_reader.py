@@ -343,7 +343,7 @@ def test_a_fit_to_a_path_keeps_what_the_program_keeps(tmp_path, rows):
     with pytest.warns(CuspWarning, match="'nr'"):
         model = CuspFactorAnalysis(n_factors=1).fit(path)
     found = model.posterior_.provenance.data
-    options = ["--factors", "1", "--memory-limit", "100MB", "-o", str(fit), "--quiet"]
+    options = ["--factors", "1", "-o", str(fit), "--quiet"]
     assert run_program(["fit", str(path), *options]) == 0
     expected = load(fit).provenance.data
     assert expected is not None

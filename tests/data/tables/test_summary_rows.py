@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cuspfa import read_table
+from cuspfa import CuspFactorAnalysis, read_table
 from cuspfa.data.tables.reader import read_file
 from cuspfa.errors import DataError
 
@@ -34,8 +34,11 @@ def below(names: list[str], first: str, values: list[list[float]]) -> pd.DataFra
 def test_named_summaries_are_refused(kind: str, first: str, tmp_path: Path) -> None:
     table = below(["Mean", "S.D."], first, [[3.1, 2.9, 3.0, 2.8], [1.4, 1.4, 1.3, 1.5]])
     message = rf"column '{first}': row 31 \('Mean'\), row 32 \('S.D.'\). Remove these rows"
+    path = written(tmp_path, table, kind)
     with pytest.raises(DataError, match=message):
-        read_table(written(tmp_path, table, kind))
+        read_table(path)
+    with pytest.raises(DataError, match=message):
+        CuspFactorAnalysis().fit(path)
 
 
 def test_one_word_in_an_item(tmp_path: Path) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cuspfa._typing import Array
 from cuspfa._utils.fit_warning import EmptyRows, FitWarning, NearConstant
-from cuspfa.data.column_choice import as_they_are
+from cuspfa.data.column_choice import all_columns, as_they_are
 from cuspfa.data.complete import (
     Prepared,
     Scaling,
@@ -30,12 +32,12 @@ from cuspfa.data.out_of_core.dask_ import (
     dask_sums,
 )
 from cuspfa.data.out_of_core.mapped import Mapped, MappedMatrix
-from cuspfa.data.out_of_core.readers import Slices, is_out_of_core
+from cuspfa.data.out_of_core.readers import Slices, file_format, is_out_of_core
 from cuspfa.data.out_of_core.screened import (
     check_held,
     check_incomplete,
+    doubts_of,
     read_screened,
-    reading_warnings,
     stream_passes,
 )
 from cuspfa.data.out_of_core.stream import (
@@ -55,7 +57,9 @@ from cuspfa.data.robust_moments import (
 from cuspfa.data.screening.column_kinds import KindGroup
 from cuspfa.data.screening.matrix_input import LARGEST_MATRIX, refuse_matrix
 from cuspfa.data.sums import Sums
-from cuspfa.data.tables.read_table import Table, stream_table
+from cuspfa.data.tables.dialect import DEFAULT_READING
+from cuspfa.data.tables.read_table import Table, load_table, reads_by_blocks, stream_table
+from cuspfa.data.tables.sparse_files import SPARSE_SUFFIXES
 from cuspfa.data.validate import is_dask
 from cuspfa.errors import DataError
 
@@ -81,17 +85,60 @@ class Loaded(NamedTuple):
     """Columns by kind, of rows that were summed up; empty if unknown."""
 
 
-def find_out_of_core(data: Any) -> RowStream | DaskRows | Table | None:
+SMALL_FILE = 1 << 24
+"""Bytes up to which a file is read as a whole, as the program and `read_table` read it."""
+
+
+class ReadFile(NamedTuple):
+    """A small file that was read as a whole. What was found in it has not been told."""
+
+    table: Table
+    allowed: int | None = None
+
+    @property
+    def n_columns(self) -> int:
+        """Columns that are analysed."""
+        return self.table.n_columns
+
+    @property
+    def names(self) -> list[str]:
+        """Names of these columns."""
+        return self.table.names
+
+
+View = RowStream | DaskRows | Table | ReadFile
+
+
+def find_out_of_core(data: Any) -> View | None:
     """A reader of data that are not in memory, or a table; None for other data in memory."""
     if isinstance(data, (RowStream, Table)):
         return data
+    if isinstance(data, (str, os.PathLike)) and _is_small_file(os.fspath(data)):
+        path = os.fspath(data)
+        return ReadFile(load_table(path, all_columns, id_column=None, how=DEFAULT_READING))
     if is_out_of_core(data):
         return as_stream(data)
     return DaskRows(data) if is_dask(data) else None
 
 
-def load_data(view: RowStream | DaskRows | Table, *, every_row: bool = False) -> Loaded:
+def _is_small_file(path: str) -> bool:
+    place = Path(path)
+    return (
+        place.is_file()
+        and file_format(place) not in SPARSE_SUFFIXES
+        and not reads_by_blocks(path, None, DEFAULT_READING)
+        and place.stat().st_size <= SMALL_FILE
+    )
+
+
+def load_data(view: View, *, every_row: bool = False) -> Loaded:
     """Read data as their shape and the memory allow; with `every_row` the rows, into memory."""
+    if isinstance(view, ReadFile):
+        table = view.table
+        told = doubts_of(table.notes, table.dropped)
+        return Loaded(
+            table.rows, table.names, told, table.n_empty, provenance=table_provenance(table)
+        )
     if isinstance(view, DaskRows):
         data = _collected(view) if every_row else _compute_dask(view)
         return Loaded(
@@ -119,7 +166,7 @@ def load_data(view: RowStream | DaskRows | Table, *, every_row: bool = False) ->
 
 def _read(stream: RowStream, every_row: bool) -> Loaded:
     found = read_screened(stream, every_row=every_row)
-    told = reading_warnings(stream, found)
+    told = doubts_of([*stream.reader.notes, *found.notes], found.dropped)
     loaded = Loaded(
         found.data,
         found.names,

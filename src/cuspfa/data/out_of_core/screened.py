@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -174,13 +174,12 @@ def stream_passes(
         yield function(rows, *(one[here] for one in values))
 
 
-def reading_warnings(stream: RowStream, found: ScreenedRows) -> tuple[FitWarning, ...]:
-    """What the reader of a stream assumed and may have got wrong, and the columns it dropped."""
-    notes = [*stream.reader.notes, *found.notes]
+def doubts_of(notes: Sequence[Note], dropped: Sequence[DroppedColumn]) -> tuple[FitWarning, ...]:
+    """What the reader of a file assumed and may have got wrong, and the columns it dropped."""
     doubts = tuple(ReadingNote(note) for note in notes if note.is_doubt)
-    if not found.dropped:
+    if not dropped:
         return doubts
-    return (*doubts, ColumnsDropped(tuple(one.without_example() for one in found.dropped)))
+    return (*doubts, ColumnsDropped(tuple(one.without_example() for one in dropped)))
 
 
 def _in_order(stream: RowStream, gone: Iterable[DroppedColumn]) -> list[DroppedColumn]:
