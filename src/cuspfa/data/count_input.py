@@ -15,7 +15,7 @@ from cuspfa.data.count_blocks import counts_of_blocks
 from cuspfa.data.counts import Counts, check_counts, check_matrix
 from cuspfa.data.moments import Moments
 from cuspfa.data.out_of_core.dask_ import DaskRows
-from cuspfa.data.out_of_core.load import find_out_of_core
+from cuspfa.data.out_of_core.load import ReadFile, find_out_of_core
 from cuspfa.data.out_of_core.readers import Slices
 from cuspfa.data.out_of_core.stream import RowStream, as_stream
 from cuspfa.data.provenance import DataProvenance, table_provenance
@@ -50,6 +50,7 @@ def load_counts(
         counts = check_matrix(X.x, X.names, exposure, missing, fractions=fractions)
         return CountInput(counts, X.names, sparse_provenance(X))
     view = find_out_of_core(X)
+    view = view.table if isinstance(view, ReadFile) else view
     if isinstance(view, Table):
         return _of_table(view, exposure, missing, fractions)
     if view is None:

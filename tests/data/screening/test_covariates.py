@@ -221,6 +221,9 @@ def test_a_table_with_a_copy_and_one_of_genes(tmp_path: Path) -> None:
         frame.to_csv(path, index=False)
         codes = [note.code for note in read_table(path).notes]
         assert codes == ([] if name == "person" else ["genes"])
+        with pytest.warns(CuspWarning) as told:
+            CuspFactorAnalysis(n_factors=1).fit(path)
+        assert ("transpose" in str(told[0].message)) == (name != "person")
         frame = frame.drop(columns=name)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

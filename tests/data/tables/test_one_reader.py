@@ -365,3 +365,9 @@ def test_a_fit_to_a_stream_keeps_its_options(tmp_path, rows):
     assert options.decimal == ","
     several = CuspFactorAnalysis(n_factors=1).fit([path, path]).posterior_.provenance
     assert several.data is None  # one path cannot stand for several
+
+
+def test_a_table_is_shown_in_a_line(tmp_path, rows):
+    path = tmp_path / "answers.csv"
+    path.write_text(comma(np.column_stack([np.arange(len(rows)), rows]), ["nr", *NAMES]))
+    assert repr(read_table(path)) == f"<Table {path} (CSV): 120 rows, 5 columns, 1 dropped>"

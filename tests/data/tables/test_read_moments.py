@@ -216,6 +216,9 @@ def test_a_triangle_read_as_rows_is_named(tmp_path: Path) -> None:
     path.write_text("1\n.5,1\n.4,.6,1\n.3,.5,.6,1\n")
     with pytest.raises(DataError, match=r"triangle of a correlation matrix: .*read_moments\("):
         read_table(path)
+    path.write_text("1\n.5 1\n.4 .6 1\n.3 .5 .6 1\n")
+    with pytest.raises(DataError, match=r"one cell each. If it is a triangle of a correlation"):
+        read_table(path)
     path.write_text("a,b\n1,2\n3\n" + "4,5\n" * 20)  # a row that is too short is no triangle
     with pytest.raises(DataError) as told:
         read_table(path)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cuspfa import CuspFactorAnalysis, read_table
+from cuspfa import CuspFactorAnalysis, RowStream, read_table
 from cuspfa.data.tables.reader import read_file
 from cuspfa.errors import DataError
 
@@ -85,3 +85,35 @@ def test_rows_near_the_means_are_people(tmp_path: Path) -> None:
         values = rng.normal(size=(40, 1)) * np.arange(1, 6) + 1e-3 * rng.normal(size=(40, 5))
         path = written(tmp_path, pd.DataFrame(values).round(2), "csv")
         assert read_file(str(path)).n_rows == 40
+
+
+@pytest.mark.parametrize("decimals", [0, 3])
+@pytest.mark.parametrize("what", ["means", "sums"])
+@pytest.mark.parametrize("below", [0, 3])
+def test_summaries_in_blocks(what: str, decimals: int, below: int, tmp_path: Path) -> None:
+    rows = np.random.default_rng(5).normal(3, 1.2, (200, 4)).round(decimals)
+    summary = rows.mean(axis=0) if what == "means" else rows.sum(axis=0)
+    path = tmp_path / "t.csv"
+    frame = pd.DataFrame(np.vstack([rows, summary, rows[:below]]), columns=NAMES)
+    frame.to_csv(path, index=False)
+    for size in (7, 200, 10_000):
+        with pytest.raises(DataError, match=f"t.csv: summaries .* {what} of the rows .* row 201"):
+            CuspFactorAnalysis().fit(RowStream(path, batch_rows=size))
+    frame.loc[3, "q4"] = np.nan
+    frame.loc[200, "q4"] = getattr(frame["q4"][:200], what[:-1])()
+    frame.to_csv(path, index=False)
+    with pytest.raises(DataError, match=f"t.csv: summaries .* {what} of the rows .* row 201"):
+        read_table(path, memory_limit="1GB")
+    frame.drop(index=200).to_csv(path, index=False)
+    assert read_table(path, memory_limit="1GB").n_rows == 200 + below
+
+
+def test_people_in_blocks_are_none(tmp_path: Path) -> None:
+    rows = np.tile([[1.0, 5, 2, 4], [5, 1, 4, 2]], (60, 1))
+    path = tmp_path / "t.csv"
+    for last in ([3.0, 3, 3, 3], [3.01, 3.02, 3.01, 3.5], [0.0, 0, 0, 0]):
+        # The means of all are an answer that others gave, or not quite the means.
+        frame = pd.DataFrame(np.vstack([[3.0, 3, 3, 3], rows, last]), columns=NAMES)
+        frame.to_csv(path, index=False)
+        stream = RowStream(path, batch_rows=50)
+        assert CuspFactorAnalysis(n_factors=1).fit(stream).posterior_.n_rows == 122

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,10 +31,12 @@ from cuspfa.data.screening.columns import (
 from cuspfa.data.screening.matrix_input import FirstRows, refuse_matrix
 from cuspfa.data.screening.near_constant import NearConstantColumns
 from cuspfa.data.sums import Sums
-from cuspfa.data.tables.arrow import NotNumbersError
+from cuspfa.data.tables.arrow import ArrowFiles, NotNumbersError
 from cuspfa.data.tables.cells import column_of_numbers
 from cuspfa.data.tables.column_names import made_up_names
 from cuspfa.data.tables.notes import DroppedColumn, Note
+from cuspfa.data.tables.summary_rows import LastRows, check_values
+from cuspfa.errors import DataError
 
 INCOMPLETE_COPIES = 5
 """Copies of the rows in memory during a fit to incomplete data."""
@@ -89,6 +92,7 @@ def _pass(stream: RowStream, sums: bool) -> ScreenedRows:
         FirstRows(stream.n_columns),
         ScreenedBlocks(names, reader.all_names, reader.choice),
         KindWatcher(),
+        LastRows(),
     )
     try:
         found = stream_sums(stream, watched) if sums else read_stream(stream, watched)
@@ -96,6 +100,8 @@ def _pass(stream: RowStream, sums: bool) -> ScreenedRows:
         if sums:
             raise
         found = incomplete_rows(stream, error)
+    if isinstance(found, Sums):
+        _check_no_summaries(stream, watched.last.check)
     if watched.first.square is not None:
         what = "X" if reader.choice.insists else stream.source
         refuse_matrix(watched.first.square, what, stream.how.spell)
@@ -117,6 +123,16 @@ def _pass(stream: RowStream, sums: bool) -> ScreenedRows:
     return _summed(found, names, stream, watched)
 
 
+def _check_no_summaries(stream: RowStream, check: Callable[[], None]) -> None:
+    """Check the last rows of text, Parquet and Feather; other files are checked when read."""
+    if not isinstance(stream.reader, ArrowFiles):
+        return
+    try:
+        check()
+    except DataError as error:
+        raise DataError(f"{stream.source}: {error}") from error
+
+
 def _summed(found: Sums, names: list[str], stream: RowStream, watched: _Watched) -> ScreenedRows:
     check_rows_enough(stream.source, found.n)
     gone = watched.columns.dropped()
@@ -134,6 +150,7 @@ def _summed(found: Sums, names: list[str], stream: RowStream, watched: _Watched)
 def _in_memory(rows: Array, names: list[str], stream: RowStream) -> ScreenedRows:
     """Rows that are held in memory, screened like any table."""
     reader = stream.reader
+    _check_no_summaries(stream, partial(check_values, list(rows.T)))
     columns = [column_of_numbers(name, own) for name, own in zip(names, rows.T, strict=True)]
     included = {reader.all_names[j] for j in reader.choice.included}
     choice = ColumnChoice(
@@ -200,6 +217,7 @@ class _Watched(NamedTuple):
     first: FirstRows
     columns: ScreenedBlocks
     kinds: KindWatcher
+    last: LastRows
 
     def add(self, block: Any) -> None:
         for one in self:

@@ -13,6 +13,7 @@ import numpy as np
 from cuspfa._typing import Array
 from cuspfa._utils.arguments import must_be
 from cuspfa._utils.fit_warning import NearConstant
+from cuspfa._utils.wording import counted
 from cuspfa.data.column_choice import ChooseColumns, ColumnChoice, chooser
 from cuspfa.data.moments import Moments
 from cuspfa.data.out_of_core.mapped import Mapped
@@ -46,7 +47,7 @@ ARRAY_SUFFIXES = (".npy", ".zarr", ".h5ad")
 """Files that are read by blocks whatever their size."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Table:
     """Columns of numbers from a file, ready for `fit`.
 
@@ -107,10 +108,14 @@ class Table:
     answers: tuple[Answers, ...] = ()
     options: ReadOptions = field(default_factory=ReadOptions)
     """What the user said of the table."""
-    passes: Passes | None = field(default=None, repr=False)
+    passes: Passes | None = None
     """Further passes over rows that were summed up."""
     allowed: int | None = None
     """Bytes that a fit may use, where rows that were read by blocks are held."""
+
+    def __repr__(self) -> str:
+        size = f"{counted(self.n_rows, 'row')}, {counted(self.n_columns, 'column')}"
+        return f"<Table {self.source} ({self.kind}): {size}, {len(self.dropped)} dropped>"
 
     @property
     def rows(self) -> Array:

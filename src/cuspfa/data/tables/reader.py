@@ -201,6 +201,8 @@ def _parsed(
         if id_name is not None and (id_name[1] or id_name[0] in names):
             position = find_column(how.spell("id_column"), id_name[0], names)
         check(names)
+        if len(names) == 1 and not is_matrix and _triangle_advice(raw, source, how):
+            raise DataError("the rows have one cell each.")
         chunks, decimal = found.read(position)
         if is_matrix:
             position = next((j for j, one in enumerate(chunks) if different_cells(one)), None)

@@ -43,7 +43,7 @@ def check_no_summaries(
     for name, column in zip(names, cells, strict=True):
         if types.is_string(column.type) or types.is_large_string(column.type):
             _check_names(name, column, decimal, n_numbers)
-    _check_values(columns)
+    check_values([one.numbers for one in columns if one.numbers is not None])
 
 
 def _word(cell: str | None) -> str:
@@ -79,20 +79,75 @@ def _check_names(name: str, column: Any, decimal: str, n_columns: int) -> None:
     )
 
 
-def _check_values(columns: Sequence[ParsedColumn]) -> None:
+def check_values(columns: Sequence[Array]) -> None:
     """Refuse a row that has the means or the sums of all rows above it."""
-    numbers = [one.numbers for one in columns if one.numbers is not None]
-    numbers = [one for one in numbers if not np.any(np.isinf(one))]
+    numbers = [one for one in columns if not np.any(np.isinf(one))]
     n = len(numbers[0]) if numbers else 0
     for row in range(max(n - LAST_ROWS, FEWEST_ABOVE), n):
         for what, summary in (("means", np.mean), ("sums", np.sum)):
             with np.errstate(over="ignore", invalid="ignore"):  # of values near the largest number
                 found = _is_summary(numbers, row, summary)
             if found:
-                raise DataError(
-                    f"summaries below the rows are no observations. Got the {what} of the rows "
-                    f"above in row {row + 1}. Remove it from the file, and all rows below it."
-                )
+                raise _summary_error(what, row)
+
+
+class LastRows:
+    """The last of many rows without missing values, to be compared with those above.
+
+    Of the rows above there are sums alone, so that a value is one's own if it is not among the
+    whole numbers, or beyond the values above.
+    """
+
+    def __init__(self) -> None:
+        self.rows = np.empty((0, 0))
+        self.n = 0
+        self.sum: Any = 0.0
+        self.low: Any = np.inf
+        self.high: Any = -np.inf
+        self.whole: Any = True
+
+    def add(self, block: Array) -> None:
+        """Take the rows that come next."""
+        if not len(block):
+            return
+        held = np.vstack([self.rows, block]) if self.rows.size else np.asarray(block, dtype=float)
+        self._pass(held[:-LAST_ROWS])
+        self.rows = np.array(held[-LAST_ROWS:])
+
+    def _pass(self, rows: Array) -> None:
+        if not len(rows):
+            return
+        self.n += len(rows)
+        self.sum = self.sum + rows.sum(axis=0)
+        self.low = np.minimum(self.low, rows.min(axis=0))
+        self.high = np.maximum(self.high, rows.max(axis=0))
+        self.whole = self.whole & np.all(rows == np.floor(rows), axis=0)
+
+    def check(self) -> None:
+        """Refuse a row that has the means or the sums of all rows above it."""
+        for row in self.rows:
+            if self.n >= FEWEST_ABOVE:
+                for what, summary in (("means", self.sum / self.n), ("sums", self.sum)):
+                    if self._is_summary(row, summary):
+                        raise _summary_error(what, self.n)
+            self._pass(row[None])
+
+    def _is_summary(self, row: Array, summary: Array) -> bool:
+        varies = self.high > self.low
+        near = SUMMARY_ERROR * np.maximum(np.abs(row), self.high - self.low)
+        fraction = row != np.floor(row)
+        near = np.where(self.whole & fraction, MEAN_ROUNDING, near)
+        if not np.all(np.abs(row - summary)[varies] <= near[varies]):
+            return False
+        own = varies & (fraction | (row < self.low) | (row > self.high))
+        return bool(np.sum(varies) >= FEWEST_EQUAL and own.any())
+
+
+def _summary_error(what: str, row: int) -> DataError:
+    return DataError(
+        f"summaries below the rows are no observations. Got the {what} of the rows above in row "
+        f"{row + 1}. Remove it from the file, and all rows below it."
+    )
 
 
 def _is_summary(numbers: Sequence[Array], row: int, summary: Callable[[Array], Any]) -> bool:
