@@ -52,8 +52,16 @@ def test_an_outlying_row_has_its_name(tmp_path: Path, capsys: pytest.CaptureFixt
     rows[[40, 90]] += np.array([4.0, -4.0] * 4)
     named = [[f"p{i}", *row] for i, row in enumerate(rows.round(3).tolist())]
     path = str(write_csv(tmp_path / "named.csv", ["who", *NAMES], named))
-    out = printed(capsys, path, "--id", "who")
+    page = tmp_path / "report.html"
+    out = printed(capsys, path, "--id", "who", "--report", str(page))
     assert re.search(r"would have any \((p40, p90|p90, p40); the worst first\)\.", out)
+    told = page.read_text()
+    assert re.search(r"<li>Outlying rows: 2 of 150 [^<]*\((41, 91|91, 41), counted from 1;", told)
+    # A name of a row is a cell of the data.
+    assert re.search("p[49]0", told) is None
+    assert re.search("p[49]0", printed(capsys, path, "--id", "who", "--json")) is None
+    printed(capsys, path, "--id", "who", "--report", str(page), "--no-checks")
+    assert "Outlying rows" not in page.read_text()
     named.insert(3, ["p3b", *[""] * 8])  # a row without any value
     write_csv(tmp_path / "named.csv", ["who", *NAMES], named)
     out = printed(capsys, path, "--id", "who")

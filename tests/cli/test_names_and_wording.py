@@ -2,6 +2,7 @@
 
 import csv
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -151,3 +152,29 @@ def test_scales_that_differ_are_told_with_their_columns(cuspfa, data):
     assert "Values: −1 = a, 1 = b (in C1)." in out
     with open("r.html", encoding="utf-8") as file:
         assert "(1 = no, 6 = yes)" in file.read()
+
+
+def test_tables_with_the_fit_have_its_intervals(cuspfa, data):
+    words = ("-o", "f.cusp", "--report", "f.html")
+    code, out, _ = cuspfa(*FIT, *words, "--tables", "t.md", "--names", "Left,Right")
+    assert code == 0
+    assert "Written to t.md\n" in out
+    assert out.endswith("The methods, for a paper:\n  cuspfa describe f.cusp\n")
+    assert cuspfa("describe", "f.cusp")[0] == 0
+    tables = Path("t.md").read_text()
+    assert "1 Left" in tables
+    assert cuspfa("table", "f.cusp", "-o", "later.md")[0] == 0
+    assert Path("later.md").read_text() == tables
+    code, _, err = cuspfa(*FIT, "--tables", "t.pdf")
+    assert (code, "--tables must end in .docx" in err) == (2, True)
+    code, _, err = cuspfa(*FIT, "--report", "t.html", "--tables", "t.html")
+    assert (code, "--report and --tables must be two files" in err) == (2, True)
+
+
+def test_tables_of_incomplete_data_are_exact_with_the_fit(cuspfa, data):
+    data.iloc[3, 2] = np.nan
+    data.to_csv("t.csv", index=False)
+    assert cuspfa(*FIT, "--tables", "t.md", "-o", "f.cusp")[0] == 0
+    assert cuspfa("table", "f.cusp", "-o", "later.md")[0] == 0
+    inexact = "The data are not part of the saved fit, so that the intervals are approximate"
+    assert [inexact in Path(name).read_text() for name in ("t.md", "later.md")] == [False, True]

@@ -93,3 +93,22 @@ def test_sheets_and_words(
     some, _ = run(capsys, "scores", fit, tmp_path / "few.csv")
     lines = every.splitlines()
     assert some.splitlines()[1:] == [lines[1 + j] for j in few.index]
+
+
+def test_a_column_that_identifies_rows_stays_with_them(
+    frame: pd.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, fit = tmp_path / "t.csv", tmp_path / "f.cusp"
+    frame = frame.replace(-99, np.nan).drop(columns="person")
+    frame.insert(2, "ID", np.arange(150) * 7 + 20)
+    frame.to_csv(path, index=False)
+    run(capsys, "fit", path, "--factors", 1, "-o", fit)
+    for command in ("scores", "impute"):
+        out, err = run(capsys, command, fit, path)
+        assert "Read as the data of the fit: --id ID." in err
+        assert [line.split(",")[0] for line in out.splitlines()[:3]] == ["ID", "20", "27"]
+        without, err = run(capsys, command, fit, path, "--id=")
+        assert err.find("Read as the data") == -1
+        assert [line.split(",", 1)[1] for line in out.splitlines()] == without.splitlines()
+    frame[NAMES].to_csv(path, index=False)
+    assert run(capsys, "scores", fit, path)[0].splitlines()[0] == "factor1"

@@ -12,6 +12,7 @@ from cuspfa.cli.loadings import check_loadings
 from cuspfa.cli.options import FitOptions
 from cuspfa.cli.outputs import check_file
 from cuspfa.io.atomic import check_apart
+from cuspfa.reporting.tables.files import check_table_file
 
 
 def check_fit_outputs(options: FitOptions) -> None:
@@ -23,8 +24,11 @@ def check_fit_outputs(options: FitOptions) -> None:
         check_loadings(options.loadings, read)
     if options.report is not None:
         check_report("--report", options.report, read)
+    if options.tables is not None:
+        check_file("--tables", options.tables, read)
+        check_table_file(options.tables, "--tables")
     outputs = (("-o", options.output), ("--loadings", options.loadings))
-    check_apart((*outputs, ("--report", options.report)))
+    check_apart((*outputs, ("--report", options.report), ("--tables", options.tables)))
 
 
 def warning_as_json(warning: FitWarning, engine: EngineSettings = DEFAULT) -> dict[str, Any]:

@@ -25,7 +25,7 @@ class NextCommand(NamedTuple):
 
 
 def command_after(options: FitOptions, *, looked_in_vain: bool = False) -> NextCommand:
-    """Save the fit; of a saved one write the report, and after that the tables.
+    """Save the fit; of a saved one write the report, then the tables, then the methods.
 
     Where factors were looked for in rows in memory and none was found: other rules.
     """
@@ -45,6 +45,8 @@ def command_after(options: FitOptions, *, looked_in_vain: bool = False) -> NextC
         scores = str(_unused(f"{_stem(saved)}-scores", ".csv"))
         words = ["cuspfa", "scores", saved, str(options.data), "-o", scores]
         return NextCommand("Scores of the rows:", shlex.join(words))
+    if options.tables is not None:
+        return NextCommand("The methods, for a paper:", shlex.join(["cuspfa", "describe", saved]))
     suffix = ".docx" if find_spec("docx") is not None else ".html"
     tables = str(_unused(f"{_stem(saved)}-tables", suffix))
     words = ["cuspfa", "table", saved, "-o", tables]

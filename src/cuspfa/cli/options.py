@@ -357,6 +357,13 @@ class FitOptions(ModelOptions, MomentsOptions):
         Path | None,
         Parameter(help="Write loadings and communalities with 95 % intervals to this CSV file."),
     ] = None
+    tables: Annotated[
+        Path | None,
+        Parameter(
+            help="Write tables for a paper to this file, such as tables.docx: .docx, .tex, .md, "
+            ".html or .xlsx."
+        ),
+    ] = None
     no_statistics: Annotated[
         bool,
         flag_option(

@@ -171,7 +171,8 @@ def as_in_fit(
 ) -> CompletedOptions:
     """Options of reading new rows, completed by those of the fit.
 
-    An option with an empty value, such as --missing=, is not completed.
+    An option with an empty value, such as --missing=, is not completed. A column that the fit left
+    out because it identifies the rows has their names.
     """
     how = read.reading()
     data = None if fit.provenance is None else fit.provenance.data
@@ -186,6 +187,7 @@ def as_in_fit(
         told.append(as_option("sheet", known.sheet))
     if read.order is None:
         how = replace(how, answers=data.answers)
-    if id_column is None and known.id_column is not None:
-        id_column = known.id_column
+    if id_column is None:
+        counters = [one.name for one in data.dropped if one.code in ("id", "counter")]
+        id_column = known.id_column or (counters[0] if len(counters) == 1 else None)
     return CompletedOptions(how, id_column or None, told)

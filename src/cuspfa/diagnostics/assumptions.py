@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,7 +42,7 @@ class RowNames(NamedTuple):
     counted: str = ""
     """How they are counted, such as "counted from 0"; empty for names."""
 
-    def listed(self, rows: Indices) -> str:
+    def listed(self, rows: Sequence[int]) -> str:
         """The names of the first of these rows, how many more there are, and how they count."""
         shown = listed([self.names[row] for row in rows], MOST_NAMED)
         return ", ".join(filter(None, (shown, self.counted)))
@@ -129,6 +129,13 @@ def quick_findings(
     names = _column_labels(model)
     outlying = _outlying_finding(model, rows, np.arange(len(rows)), row_names, refit=False)
     return [*outlying, *_doublet_findings(model, rows, names, refit=False)]
+
+
+def with_row_names(finding: Finding, n: int, row_names: RowNames) -> Finding:
+    """A quick finding on some of `n` rows with other names of the rows in its message."""
+    if not finding.rows:
+        return finding
+    return replace(finding, message=_outlying_message(finding.rows, n, row_names))
 
 
 def is_quick(n: int, p: int) -> bool:
@@ -294,18 +301,22 @@ def _outlying_finding(
         return []
     n = len(rows)
     without = _number_without(model, np.delete(rows, worst, axis=0)) if refit else None
-    worst = places[worst]
-    verb = "lies" if len(worst) == 1 else "lie"
-    order = "" if len(worst) == 1 else "; the worst first"
+    found = _as_ints(places[worst])
     if row_names is None:
         row_names = RowNames([str(row) for row in range(int(places[-1]) + 1)], "counted from 0")
-    message = (
-        f"{len(worst)} of {n} rows {verb} further from the others than normal data would have any "
-        f"({row_names.listed(worst)}{order})."
-        f"{_becomes(model, without, 'these rows')} Look at them; correct what is wrong, or leave "
-        "them out and report both numbers."
+    becomes = _becomes(model, without, "these rows")
+    message = _outlying_message(found, n, row_names, becomes)
+    return [Finding("outlying rows", message, rows=found, n_factors_without=without)]
+
+
+def _outlying_message(rows: Sequence[int], n: int, row_names: RowNames, becomes: str = "") -> str:
+    verb = "lies" if len(rows) == 1 else "lie"
+    order = "" if len(rows) == 1 else "; the worst first"
+    return (
+        f"{len(rows)} of {n} rows {verb} further from the others than normal data would have any "
+        f"({row_names.listed(rows)}{order}).{becomes} Look at them; correct what is wrong, or "
+        "leave them out and report both numbers."
     )
-    return [Finding("outlying rows", message, rows=_as_ints(worst), n_factors_without=without)]
 
 
 # --- doublets ---

@@ -133,7 +133,7 @@ def run_congruence(first: Path | None, second: Path | None, options: CongruenceO
         for one in found:
             Terminal().print(one.headline, soft_wrap=True, markup=False)
     else:
-        _show(page, found, options.procrustes)
+        _show(page, found, options.procrustes, after_reading=options.by is not None)
     show_warnings(page, told)
 
 
@@ -285,9 +285,10 @@ def _group_words(file: FileTable, options: CongruenceOptions) -> list[_Group | N
 # --- what is shown ---
 
 
-def _show(page: Page, found: list[Comparison], procrustes: bool) -> None:
-    for one in found:
-        page.line()
+def _show(page: Page, found: list[Comparison], procrustes: bool, *, after_reading: bool) -> None:
+    for number, one in enumerate(found):
+        if number or after_reading:
+            page.line()
         page.paragraph(f"{one.first.described} and {one.second.described}:")
         for line in str(one.found).splitlines():
             page.line(line)

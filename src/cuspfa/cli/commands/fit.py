@@ -32,6 +32,7 @@ from cuspfa.cli.data_input import (
     chosen_likelihood,
     estimator_of,
     has_likelihood,
+    named_rows,
     read_data,
     row_names,
     table_as_json,
@@ -61,7 +62,7 @@ from cuspfa.data.screening.missing_codes import find_codes
 from cuspfa.data.tables.read_table import Table
 from cuspfa.data.tables.sparse_files import sparse_suffix
 from cuspfa.data.tables.wording import read_wording
-from cuspfa.diagnostics.assumptions import Finding, is_quick, quick_findings
+from cuspfa.diagnostics.assumptions import Finding, is_quick, quick_findings, with_row_names
 from cuspfa.errors import InputError
 from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
 from cuspfa.inference.variational.cost import cost_of_incomplete
@@ -157,16 +158,21 @@ def run_fit(options: FitOptions, began: float) -> None:
         posterior.save(options.output, statistics=not options.no_statistics)
     if options.loadings is not None:
         write_loadings(options.loadings, posterior, aligned)
+    if options.tables is not None:
+        posterior.apa_tables(draws=draws).write(options.tables)
+    checked = None
     if options.report is not None:
+        checked = _checks(options, table, model)
+        notes = [] if checked is None else checked.told(table.n_empty)
         with progress(options.quiet) as bar:
             bar.say("writing the report")
-            write_report(posterior, options.report, title=title_of(table.source), aligned=aligned)
+            title = title_of(table.source)
+            write_report(posterior, options.report, title=title, aligned=aligned, notes=notes)
     rows = isinstance(table.data, np.ndarray)
     in_vain = rows and options.factors is None and posterior.n_active == 0
     after = command_after(options, looked_in_vain=in_vain)
-    checked = None
     if isinstance(found, dict):
-        checked = _checks(options, table, model)
+        checked = checked or _checks(options, table, model)
         found |= _circumstances(options, table, model)
         found["checks"] = None if checked is None else checked.as_json()
         found["warnings"] = [warning_as_json(one, engine) for one in told]
@@ -188,9 +194,11 @@ def run_fit(options: FitOptions, began: float) -> None:
             page.paragraph(counted_without(table.n_empty))
         page.line()
         show_parameters(page, posterior, aligned)
-        checked = _checks(options, table, model)
+        checked = checked or _checks(options, table, model)
         if checked is not None:
-            show_findings(page, checked.findings, table.n_empty)
+            names, n = row_names(table), table.n_rows
+            by_name = [with_row_names(one, n, names) for one in checked.findings]
+            show_findings(page, by_name, table.n_empty)
     later_told = [one for one in told if not isinstance(one, (PossibleMissingCode, *ABOUT_DATA))]
     show_warnings(page, [terminal_text(one, engine) for one in later_told] + others)
     if not options.quiet:
@@ -198,7 +206,7 @@ def run_fit(options: FitOptions, began: float) -> None:
             total = time.perf_counter() - began
             checks = "" if checked is None else f"{checked.seconds:.1f} s for checks, "
             page.line(f"Time: {seconds:.1f} s for the fit, {checks}{total:.1f} s in all.")
-        for written in (options.output, options.loadings, options.report):
+        for written in (options.output, options.loadings, options.tables, options.report):
             if written is not None:
                 page.console.say_written(written)
         if isinstance(found, Summary):
@@ -285,6 +293,14 @@ class _Checked(NamedTuple):
     findings: list[Finding]
     seconds: float
 
+    def told(self, n_empty: int) -> list[str]:
+        """The findings as sentences, with the rows by their numbers."""
+        without = f" {counted_without(n_empty)}" if n_empty else ""
+        return [
+            f"{one.kind.capitalize()}: {one.message}{without * bool(one.rows)}"
+            for one in self.findings
+        ]
+
     def as_json(self) -> dict[str, Any]:
         return {
             "findings": [
@@ -309,7 +325,8 @@ def _checks(options: FitOptions, table: Table, model: CuspFactorAnalysis) -> _Ch
     began = time.perf_counter()
     with progress(options.quiet) as bar:
         bar.say("looking for outlying rows and doublets (--no-checks leaves this out)")
-        findings = quick_findings(model, rows, row_names(table))
+        # No cell of the data, such as a name of a row, goes into files or the JSON.
+        findings = quick_findings(model, rows, named_rows(None, table.n_rows))
     return _Checked(findings, time.perf_counter() - began)
 
 

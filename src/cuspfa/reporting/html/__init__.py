@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,10 +26,12 @@ def write_report(
     scores: Any = None,
     draws: Draws | None = None,
     aligned: AlignedDraws | None = None,
+    notes: Sequence[str] = (),
 ) -> None:
     """Write a report; see `Posterior.report`.
 
-    `aligned` are draws on the axes of the posterior, which are then not rotated again.
+    `aligned` are draws on the axes of the posterior, which are then not rotated again. `notes` are
+    sentences on the data that stand among the cautions.
     """
     target = _target(path, title)
     try:
@@ -36,7 +39,8 @@ def write_report(
     except ImportError as error:
         raise _needs(error) from error
 
-    _write(target, render(gather(posterior, draws, scores, aligned=aligned), title))
+    content = gather(posterior, draws, scores, aligned=aligned, notes=notes)
+    _write(target, render(content, title))
 
 
 def write_count_report(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -119,6 +120,8 @@ class ReportContent:
     thresholds: ThresholdTable
     """Of ordinal columns."""
     categories: CategoryTable
+    notes: tuple[str, ...] = ()
+    """Sentences on the data, from checks of the rows."""
 
     @property
     def n_factors(self) -> int:
@@ -154,6 +157,7 @@ def gather(
     *,
     aligned: AlignedDraws | None = None,
     other_axes: bool = True,
+    notes: Sequence[str] = (),
 ) -> ReportContent:
     """The content of a report. Without `draws` it makes them, the same every time.
 
@@ -199,6 +203,7 @@ def gather(
         scores=_scores_to_show(scores, posterior),
         thresholds=posterior.threshold_table(draws=draws),
         categories=posterior.category_probabilities(draws=draws),
+        notes=tuple(notes),
     )
 
 

@@ -159,6 +159,7 @@ def caution_sentences(content: ReportContent) -> list[str]:
     return [
         *told,
         *(caution_text(one, provenance) for one in content.summary.cautions),
+        *content.notes,
         *_about_fit(content),
         *_about_data(content),
         *_about_scores(content),
