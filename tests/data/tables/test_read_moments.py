@@ -1,6 +1,7 @@
 """Matrices in files: refused as rows, and read as moments however they are printed."""
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -290,6 +291,21 @@ def test_names_of_rows_are_no_variable(tmp_path: Path) -> None:
         frame.to_csv(path) if name.endswith("csv") else frame.to_excel(path)
         found = load_matrix(str(path), chooser(None, None, insists=True), how=Reading(), n=50)
         assert (found.moments.names, found.notes) == (A4, [])
+
+
+def test_another_number_of_rows_than_the_file_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "R.csv"
+    path.write_text(text_of(R, rows=True, n=N))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read_moments(path).n == read_moments(path, n=N).n == N
+    said = f"The file has n = {N}. The number that was given, 100, is used."
+    with pytest.warns(CuspWarning, match=said):
+        assert read_moments(path, n=100).n == 100
+    assert run_program(["fit", str(path), "--correlation", "--n", "100", "--quiet"]) == 0
+    assert said in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_repaired_matrix_is_a_note(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -55,6 +55,7 @@ NoteCode = Literal[
     "samples",
     "no_diagonal",
     "repaired",
+    "other_n",
     "labelled_missing",
     "formulas",
     "features_in_rows",
@@ -111,6 +112,7 @@ _NOTES: dict[NoteCode, str] = {
     "samples": "The columns have names of samples ({columns}) and there are {count} rows: the rows "
     "seem to be variables. A factor analysis takes rows as observations: transpose the table.",
     "no_diagonal": "The rows are taken as a triangle without its diagonal, of {count} variables.",
+    "other_n": "The file has n = {count}. The number that was given, {detail}, is used.",
     "formulas": "{cells} with formulas without stored values, read as empty: in {columns}. "
     "Open the workbook in Excel or LibreOffice and save it there.",
     "labelled_missing": "The file has a label for missing answers, {detail}, and does not declare "
@@ -135,6 +137,7 @@ _ALWAYS_SHOWN = (
     "samples",
     "no_diagonal",
     "repaired",
+    "other_n",
     "labelled_missing",
     "formulas",
 )
@@ -219,7 +222,7 @@ class Note:
         empty_first_row, truth, missing, sheet, user_missing,
         answers, numbered, ordered, qualtrics, shared_question, covariates,
         frame_covariates, duplicates, genes, samples,
-        no_diagonal, repaired,
+        no_diagonal, repaired, other_n,
         labelled_missing, formulas or features_in_rows.
     columns : tuple of str
         Columns in the note.

@@ -102,7 +102,7 @@ def read_moments(
     choose = chooser(columns, exclude, insists=True)
     found = load_matrix(str(path), choose, how=how, n=n, kind=kind, means=means, sds=sds)
     for note in found.notes:
-        if note.code == "repaired":
+        if note.code in ("repaired", "other_n"):
             warn(note.message())
     return found.moments
 
@@ -130,8 +130,8 @@ def load_matrix(
     p = len(found.matrix)
     sd = _vector(how.spell("sds"), extra.get("sds") if sds is None else sds, p)
     mean = _vector(how.spell("means"), extra.get("means") if means is None else means, p)
-    if n is None and "n" in extra:
-        n = int(np.nanmin(extra["n"]))
+    of_file = int(np.nanmin(extra["n"])) if "n" in extra else None
+    n = of_file if n is None else n
     if n is None:
         raise InputError(
             f"{file.source} is a {found.kind} matrix. Say of how many rows it was made: "
@@ -157,7 +157,8 @@ def load_matrix(
     else:
         moments = Moments.from_covariance(matrix, n, mean=mean, names=names)
     excluded = [every[j] for j in choice.excluded]
-    notes = [*file.notes, *changed]
+    other = [] if of_file in (None, n) else [Note("other_n", count=of_file or 0, detail=str(n))]
+    notes = [*file.notes, *other, *changed]
     return MatrixFile(file.source, f"{found.kind} matrix", moments, notes, p, excluded)
 
 
