@@ -111,7 +111,8 @@ class LastRows:
         if not len(block):
             return
         held = np.vstack([self.rows, block]) if self.rows.size else np.asarray(block, dtype=float)
-        self._pass(held[:-LAST_ROWS])
+        with np.errstate(over="ignore", invalid="ignore"):  # values near the largest number
+            self._pass(held[:-LAST_ROWS])
         self.rows = np.array(held[-LAST_ROWS:])
 
     def _pass(self, rows: Array) -> None:
@@ -125,19 +126,21 @@ class LastRows:
 
     def check(self) -> None:
         """Refuse a row that has the means or the sums of all rows above it."""
-        for row in self.rows:
-            if self.n >= FEWEST_ABOVE:
-                for what, summary in (("means", self.sum / self.n), ("sums", self.sum)):
-                    if self._is_summary(row, summary):
-                        raise _summary_error(what, self.n)
-            self._pass(row[None])
+        with np.errstate(over="ignore", invalid="ignore"):
+            for row in self.rows:
+                if self.n >= FEWEST_ABOVE:
+                    for what, summary in (("means", self.sum / self.n), ("sums", self.sum)):
+                        if self._is_summary(row, summary):
+                            raise _summary_error(what, self.n)
+                self._pass(row[None])
 
     def _is_summary(self, row: Array, summary: Array) -> bool:
         varies = self.high > self.low
         near = SUMMARY_ERROR * np.maximum(np.abs(row), self.high - self.low)
         fraction = row != np.floor(row)
         near = np.where(self.whole & fraction, MEAN_ROUNDING, near)
-        if not np.all(np.abs(row - summary)[varies] <= near[varies]):
+        equal = (np.abs(row - summary) <= near) & np.isfinite(near)
+        if not np.all(equal[varies]):
             return False
         own = varies & (fraction | (row < self.low) | (row > self.high))
         return bool(np.sum(varies) >= FEWEST_EQUAL and own.any())
