@@ -35,7 +35,7 @@ from cuspfa.data.tables.arrow import ArrowFiles, NotNumbersError
 from cuspfa.data.tables.cells import column_of_numbers
 from cuspfa.data.tables.column_names import made_up_names
 from cuspfa.data.tables.notes import DroppedColumn, Note
-from cuspfa.data.tables.summary_rows import LastRows, check_values
+from cuspfa.data.tables.summary_rows import LastRows, check_last_rows
 from cuspfa.errors import DataError
 
 INCOMPLETE_COPIES = 5
@@ -150,7 +150,7 @@ def _summed(found: Sums, names: list[str], stream: RowStream, watched: _Watched)
 def _in_memory(rows: Array, names: list[str], stream: RowStream) -> ScreenedRows:
     """Rows that are held in memory, screened like any table."""
     reader = stream.reader
-    _check_no_summaries(stream, partial(check_values, list(rows.T)))
+    _check_no_summaries(stream, partial(check_last_rows, list(rows.T)))
     columns = [column_of_numbers(name, own) for name, own in zip(names, rows.T, strict=True)]
     included = {reader.all_names[j] for j in reader.choice.included}
     choice = ColumnChoice(

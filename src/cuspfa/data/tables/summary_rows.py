@@ -43,7 +43,7 @@ def check_no_summaries(
     for name, column in zip(names, cells, strict=True):
         if types.is_string(column.type) or types.is_large_string(column.type):
             _check_names(name, column, decimal, n_numbers)
-    check_values([one.numbers for one in columns if one.numbers is not None])
+    check_last_rows([one.numbers for one in columns if one.numbers is not None])
 
 
 def _word(cell: str | None) -> str:
@@ -79,7 +79,7 @@ def _check_names(name: str, column: Any, decimal: str, n_columns: int) -> None:
     )
 
 
-def check_values(columns: Sequence[Array]) -> None:
+def check_last_rows(columns: Sequence[Array]) -> None:
     """Refuse a row that has the means or the sums of all rows above it."""
     numbers = [one for one in columns if not np.any(np.isinf(one))]
     n = len(numbers[0]) if numbers else 0
