@@ -12,7 +12,7 @@ from cuspfa.inference.factorization.prediction import new_scores
 from cuspfa.inference.factorization.state import gammas
 from cuspfa.inference.factorization.thinning import thinned
 
-FIRST_SEED = 150_000
+FIRST_SEED = 800_000
 """No other simulation of the project has these."""
 CLEAR_NATS, SPLITS = 5.0, 4
 SHAPE, POOLING = 0.3, 5.0

@@ -45,6 +45,11 @@ class CountRun(NamedTuple):
         """The bound."""
         return self.bound.total
 
+    def with_hyperprior(self, log_density: float) -> CountRun:
+        """The run with the log density of hyperparameters that it took as given."""
+        bound = self.bound._replace(loadings=self.bound.loadings + log_density)
+        return self._replace(bound=bound, trace=self.trace + log_density)
+
 
 class RunLimits(NamedTuple):
     """When a run ends."""
@@ -52,9 +57,6 @@ class RunLimits(NamedTuple):
     tol: float
     """It has converged when two iterations raise the bound by less, in nats."""
     max_iter: int = 2000
-    target: float = -math.inf
-    """It is pruned when `remaining_growth` times its last growth does not reach this bound."""
-    remaining_growth: float = 15.0
     deadline: float = math.inf
     accelerate: bool = True
 
@@ -98,9 +100,6 @@ def run_iterations(
                 if growth < limits.tol:
                     status = Status.CONVERGED
                     break
-            if bound.total + limits.remaining_growth * growth < limits.target:
-                status = Status.PRUNED
-                break
             if time.monotonic() >= limits.deadline:
                 status = Status.OUT_OF_TIME
                 break

@@ -29,6 +29,7 @@ from cuspfa.data.counts import Counts
 from cuspfa.inference.factorization.evidence import EvidenceSettings, EvidenceValue, log_evidence
 from cuspfa.inference.factorization.kernels import CountDraw, draw_from_q, sweep
 from cuspfa.inference.factorization.run import CountRun, RunLimits, run_iterations
+from cuspfa.inference.factorization.split import expected_split
 from cuspfa.inference.factorization.state import CountState, gammas, state_of
 from cuspfa.inference.factorization.thinning import held_out_gains, thinned
 from cuspfa.inference.variational.run import Status
@@ -46,10 +47,15 @@ class CountSearchSettings(NamedTuple):
     """Times `tol`, for the runs of the search."""
     rough_iterations: int = 60
     """Most iterations of one of these."""
+    up_iterations: int = 12
+    """The same on the way up, where a sweep of `many` columns is much work."""
+    many: int = 20
+    """Columns for which it is decided which of these is meant."""
     patience: int = 3
     """Columns added in vain before the way up ends."""
-    sweeps: int = 120
-    """Exact sweeps with too many columns; a third as many after one was taken away."""
+    sweeps: int = 300
+    """Exact sweeps with too many columns; a third as many after one was taken away. With fewer, the
+    evidence is that of a poor maximum, and K is too small."""
     averaged: int = 10
     """Draws whose means a run begins at."""
     least_gain: float = 10.0
@@ -77,8 +83,8 @@ class CountSearchSettings(NamedTuple):
     learned, columns that are alike have nearly the same evidence."""
     least_held_out: float = 2.0
     """Nats by which such a column must raise the log-likelihood of events held out."""
-    splits: int = 2
-    """Thinned tables for the second opinion."""
+    splits: int = 4
+    """Thinned tables for the second opinion; one where a sweep is much work."""
     kept: float = 0.75
     """Part of the events that are not held out."""
     exact_work: float = 4e8
@@ -192,6 +198,24 @@ def larger(
     )._replace(hyper=state.hyper)
 
 
+def of_means(
+    state: CountState, data: Counts, prior: PoissonFactorizationPrior, number: int
+) -> CountState:
+    """A start after iterations of the means, with the parts of the counts in their proportions.
+
+    Those of q are in the proportions of geometric means, which are near zero where a shape is
+    small: a column that is small in a row soon has no part of it, and iterations and sweeps are
+    long in such a maximum of the bound. Means leave columns room to take their place.
+    """
+    scores, loadings, (a, c, _, _) = state.scores.mean, state.loadings.mean, state.hyper
+    for _ in range(number):
+        split = expected_split(data.x, scores, loadings)
+        scores = (a + split.by_row) / (a + data.loading_totals(loadings))
+        own = state.hyper.column_rate(loadings.sum(axis=0), data.p)
+        loadings = (c + split.by_column) / (own + data.score_totals(scores))
+    return state_at(scores, loadings, data, prior)._replace(hyper=state.hyper)
+
+
 class CountSearch:
     """Data, prior and settings, and what was found for each K so far."""
 
@@ -214,20 +238,18 @@ class CountSearch:
     def run(
         self,
         state: CountState,
-        prior: PoissonFactorizationPrior | None = None,
         *,
+        fixed: bool = False,
         rough: bool = False,
-        target: float = -math.inf,
         max_iter: int | None = None,
     ) -> CountRun:
-        """Run from a state and keep the run if it is the best of its K."""
+        """Run from a state, with its hyperparameters if fixed; keep the best run of each K."""
         settings, k = self.settings, state.n_factors
         few = settings.quick_iterations if self.quick(k) else settings.rough_iterations
         most = few if rough else settings.max_iter
         limits = RunLimits(
             settings.tol * (settings.rough_tol if rough else settings.polish),
             min(most, settings.max_iter) if max_iter is None else min(max_iter, most),
-            target,
             deadline=settings.deadline,
         )
 
@@ -235,8 +257,11 @@ class CountSearch:
             if self.callback is not None:
                 self.callback(k, number, bound)
 
-        run = run_iterations(state, self.data, prior or self.prior, limits, report)
-        if prior is None and (k not in self.runs or run.total > self.runs[k].total):
+        prior = self.prior.at(state.hyper) if fixed else self.prior
+        run = run_iterations(state, self.data, prior, limits, report)
+        if fixed:
+            run = run.with_hyperprior(self.prior.log_hyperprior(state.hyper))
+        if k not in self.runs or run.total > self.runs[k].total:
             self.runs[k] = run
         if run.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
@@ -253,25 +278,24 @@ class CountSearch:
         return time.monotonic() >= self.settings.deadline
 
     def up(self) -> CountState:
-        """Add columns while the bound rises, and `patience` more; the last state."""
+        """Add columns while the bound rises, and `patience` more; the last of these starts."""
         misses, state = 0, self.best.state
         while misses < self.settings.patience and state.n_factors < self.max_factors:
             before = self.best.total
-            target = before if math.isfinite(before) else -math.inf
-            run = self.run(
-                larger(state, self.data, self.prior, self.settings), rough=True, target=target
-            )
-            state, misses = run.state, 0 if run.total > before else misses + 1
+            state = self.raised(state, state.n_factors + 1)
+            most = self.settings.up_iterations if self.quick(self.settings.many) else None
+            run = self.run(state, rough=True, max_iter=most)
+            misses = 0 if run.total > before else misses + 1
             if self.late:
                 break
         return state
 
     def raised(self, state: CountState, k: int) -> CountState:
-        """Add columns up to k, with a few iterations each; no runs of their own."""
-        few = RunLimits(self.settings.tol, self.settings.given_iterations)
+        """Add columns up to k, with a few iterations of the means each; no runs of their own."""
+        few = self.settings.given_iterations
         while state.n_factors < k:
-            start = larger(state, self.data, self.prior, self.settings)
-            state = run_iterations(start, self.data, self.prior, few).state
+            state = larger(state, self.data, self.prior, self.settings)
+            state = of_means(state, self.data, self.prior, few)
         return state
 
     def quick(self, k: int) -> bool:
@@ -311,8 +335,8 @@ class CountSearch:
     def visit(self, at: CountDraw) -> CountDraw:
         """Estimate the evidence of this number of columns, from where the sweeps are."""
         start, at = self.mean_state(at)
-        k, fixed = at.n_factors, self.prior.at(start.hyper)
-        state = self.run(start, fixed, rough=True).state
+        k = at.n_factors
+        state = self.run(start, fixed=True, rough=True).state
         settings = self.settings.quick_path if self.quick(k) else self.settings.path
         found = log_evidence(state, self.data, self.prior, self.rng, settings)
         if k not in self.evidence or found.value > self.evidence[k].value:
@@ -348,7 +372,11 @@ class CountSearch:
 
     def exact(self, top: CountState) -> int:
         """Choose K by the evidence."""
-        self.down(self.settled(top), top.n_factors)
+        least = self.best.state.n_factors  # by the bound, which finds too few rather than too many
+        more = min(top.n_factors + top.n_factors // 2, self.max_factors)
+        if not self.quick(more):
+            top = self.raised(top, more)
+        self.down(self.settled(top), least)
         while not self.late:
             k, most = self.likeliest, max(self.evidence)
             more = min(k + max(self.settings.patience, k // 4), self.max_factors)
@@ -392,14 +420,19 @@ class CountSearch:
     def judged(self, k: int) -> tuple[int, dict[int, CountScore]]:
         """The K that thinned counts do not speak against, and what speaks for each."""
         held_out: dict[int, float] = {}
+        refused = -1
         while True:
-            held_out |= self.second_opinion(k)
+            for number, gain in self.second_opinion(k).items():
+                held_out[number] = (held_out.get(number, gain) + gain) / 2  # of two opinions
+            if held_out.get(k + 1, -math.inf) >= self.settings.least_held_out and refused == k + 1:
+                k += 1
+                break
             last = self.score(k)
             if last is None or last.evidence >= self.settings.large:
                 break
             if not held_out.get(k, math.inf) < self.settings.least_held_out:
                 break
-            k -= 1
+            refused, k = k, k - 1
         found = {}
         for number in sorted(self.evidence):
             score = self.score(number)
@@ -414,18 +447,18 @@ class CountSearch:
         """
         if k not in self.states or self.late:
             return {}
-        number = self.settings.quick_sweeps if self.quick(k) else self.settings.sweeps // 2
+        quick, settings = self.quick(k), self.settings
+        number = settings.quick_sweeps if quick else settings.sweeps // 5
         state, gains = self.states[k], []
         kept = np.argsort(-state.sizes)[: k - 1]
-        for _ in range(self.settings.splits):
+        for _ in range(1 if quick else settings.splits):
             train, held = thinned(self.data, self.settings.kept, self.rng)
             start = state_at(
                 state.scores.mean[:, kept], state.loadings.mean[:, kept], train, self.prior
             )
-            few = RunLimits(self.settings.tol, self.settings.given_iterations)
             for _ in range(2):
                 start = larger(start, train, self.prior, self.settings)
-                start = run_iterations(start, train, self.prior, few).state
+                start = of_means(start, train, self.prior, self.settings.given_iterations)
             at = draw_from_q(start._replace(hyper=state.hyper), self.prior, self.rng)
             n_gains = min(k, 2)  # none over no column
             gains.append(held_out_gains(at, train, held, self.prior, self.rng, number, n_gains))
@@ -439,7 +472,7 @@ class CountSearch:
             at = self.settled(self.raised(state, most))
             while at.n_factors > k:
                 at = self.without_smallest(at)
-            state, _ = self.mean_state(at)
+            return self.run(self.mean_state(at)[0], fixed=True)
         return self.run(self.raised(state, k))
 
 
@@ -470,7 +503,7 @@ def search_over_k(
         chosen = search.best.state
         return CountSearchResult(search.run(chosen), search.runs, {})
     k, scores = search.judged(search.exact(top))
-    run = search.run(search.states[k])
+    run = search.run(search.states[k], fixed=True)
     search.runs[k] = run
     return CountSearchResult(run, search.runs, scores)
 
