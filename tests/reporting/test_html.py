@@ -513,6 +513,18 @@ def test_python_on_the_page_makes_the_same_fit(settings):
     assert posterior.provenance.settings.random_state == 0
 
 
+def test_python_on_the_page_names_and_turns_the_factors(tmp_path):
+    X = datasets.simulate(150, 7, 2, random_state=5).X
+    posterior = posterior_of(X, n_factors=2).with_factor_names(["A, 'b'", "C"])
+    posterior = posterior.with_reversed_factors(["C"])
+    seen = Reader(written(posterior, tmp_path, draws=few(posterior))).seen
+    code = python_recipe(posterior.provenance, posterior.presentation)
+    assert " ".join(code.split()) in " ".join(seen.split())
+    place: dict[str, Any] = {"X": X}
+    exec(code.replace('.report("report.html")', ""), place)
+    assert place["posterior"].presentation == posterior.presentation
+
+
 def test_a_model_with_everything_set_can_be_written_again():
     from cuspfa import CuspPrior, GaussianSlab, Rotation, Variational
 

@@ -23,6 +23,7 @@ from cuspfa.model.likelihoods.kinds import (
 from cuspfa.model.likelihoods.ordinal import OrdinalLikelihood
 from cuspfa.model.prior import CuspPrior
 from cuspfa.posterior.fit_info import FitInfo, ModelErrorPath
+from cuspfa.posterior.presentation import Presentation
 from cuspfa.posterior.provenance import Provenance
 from cuspfa.reporting.citations import made_with
 from cuspfa.reporting.kinds_text import has_counts, likelihood_text
@@ -220,9 +221,11 @@ def _method_text(posterior: Posterior, fit_info: FitInfo) -> str:
     )
 
 
-def again(provenance: Provenance | None) -> list[tuple[str, str]]:
+def again(
+    provenance: Provenance | None, shown: Presentation | None = None
+) -> list[tuple[str, str]]:
     """The command and the Python code that repeat the fit, each with its kind."""
     if provenance is None:
         return []
-    kinds = (("Command", provenance.command), ("Python", python_recipe(provenance)))
+    kinds = (("Command", provenance.command), ("Python", python_recipe(provenance, shown)))
     return [(kind, text) for kind, text in kinds if text]

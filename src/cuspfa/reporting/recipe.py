@@ -12,12 +12,13 @@ from cuspfa.data.provenance import DataProvenance
 from cuspfa.data.tables.read_options import ReadOptions
 from cuspfa.model.likelihoods.kinds import GIVEN_OFFSET, from_setting
 from cuspfa.posterior.error_curve import CurvePoint
+from cuspfa.posterior.presentation import Presentation
 from cuspfa.posterior.provenance import FitSettings, Provenance
 from cuspfa.rotation.gpa import Rotation, as_rotation
 
 
-def python_recipe(provenance: Provenance) -> str:
-    """Imports, data, fit and report."""
+def python_recipe(provenance: Provenance, shown: Presentation | None = None) -> str:
+    """Imports, data, fit, names and signs of the factors, and report."""
     names, before, data = _data_code(provenance.data)
     settings = provenance.settings
     note = "  # your data" if data == "X" and not before else ""
@@ -26,9 +27,22 @@ def python_recipe(provenance: Provenance) -> str:
         "",
         *before,
         f"model = {_model_code(settings)}.fit({data}){note}",
-        'model.posterior_.report("report.html")',
+        *_shown_code(shown),
     ]
     return "\n".join(lines)
+
+
+def _shown_code(shown: Presentation | None) -> list[str]:
+    changes = []
+    if shown is not None and shown.factor_names:
+        changes.append(f"with_factor_names({list(shown.factor_names)!r})")
+    if shown is not None and shown.reversed_factors:
+        changes.append(f"with_reversed_factors({list(shown.reversed_factors)!r})")
+    lines, place = [], "model.posterior_"
+    for change in changes:
+        lines.append(f"posterior = {place}.{change}")
+        place = "posterior"
+    return [*lines, f'{place}.report("report.html")']
 
 
 def _data_code(data: DataProvenance | None) -> tuple[list[str], list[str], str]:

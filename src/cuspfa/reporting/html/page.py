@@ -85,7 +85,7 @@ def _values(content: ReportContent, title: str | None) -> dict[str, Any]:
         "measured": narrative.measured(content),
         "cautions": narrative.caution_sentences(content),
         "methods": methods(content.posterior, content.n_draws),
-        "again": again(content.provenance),
+        "again": again(content.provenance, content.posterior.presentation),
         "citations": [one.text for one in references(content.posterior)],
         "figures": figures(content),
         "matrices": matrices(content),
