@@ -20,6 +20,8 @@ from cuspfa.cli.provenance import command_of
 from cuspfa.errors import DataError, FileError, InputError
 
 PAPER = datasets.load_bfi(subset="paper")
+NOISE = np.random.default_rng(0).bytes(10_000)
+"""It does not become smaller."""
 NAMES, ROWS = list(PAPER.feature_names[:10]), PAPER.data[:, :10]
 
 
@@ -345,6 +347,7 @@ def with_settings(members, **changed):
         (lambda m: (m | {"../evil": b"x"}, 0), "other members"),
         (lambda m: (m | {"more": b"x"}, 0), "other members"),
         (lambda m: (m | {"table": b"0" * 10**6}, 8), "damaged or manipulated"),
+        (lambda m: ({**m, "table": NOISE}, 8), "damaged or manipulated"),
         (lambda m: ({"analysis.json": b"["}, 0), "no JSON"),
         (lambda m: ({"analysis.json": b"[" * 10**5}, 0), "no JSON"),
         (lambda m: ({"analysis.json": b"[]"}, 0), "other entries"),
@@ -360,6 +363,28 @@ def test_a_manipulated_analysis_is_refused(analysis, usual, tmp_path, change, sa
     path, _ = written(analysis, usual, tmp_path, "analysis")
     with pytest.raises(FileError, match=said):
         read_analysis(changed_archive(path, tmp_path, change))
+
+
+def test_an_analysis_with_a_member_twice_is_refused(tmp_path):
+    path = tmp_path / "twice.cuspa"
+    write_analysis(SavedAnalysis("a.csv", "", Wishes(), b"a,b\n1,2\n", None), path)
+    with zipfile.ZipFile(path, "a") as archive:
+        for _ in range(2):
+            with pytest.warns(UserWarning, match="Duplicate name"):
+                archive.writestr("table", b"c\n3\n")
+    with pytest.raises(FileError, match="other members"):
+        read_analysis(path)
+
+
+def test_an_analysis_with_a_password_is_refused(tmp_path):
+    path = tmp_path / "secret.cuspa"
+    write_analysis(SavedAnalysis("a.csv", "", Wishes(), b"a,b\n1,2\n", None), path)
+    raw = bytearray(path.read_bytes())
+    for begins, at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        raw[raw.rindex(begins) + at] |= 1
+    path.write_bytes(raw)
+    with pytest.raises(FileError, match="encrypted"):
+        read_analysis(path)
 
 
 def test_a_cut_analysis_is_refused(analysis, usual, tmp_path):

@@ -71,11 +71,7 @@ def read_analysis(path: Path) -> SavedAnalysis:
                 raise FileError("The file is no analysis of cuspfa app: it has other members.")
             for one in members.values():
                 limit = LARGEST_ABOUT if one.filename == ABOUT else size
-                if (
-                    one.compress_type != zipfile.ZIP_STORED
-                    or one.file_size > limit
-                    or one.flag_bits & 1
-                ):
+                if one.compress_type != zipfile.ZIP_STORED or one.file_size > limit:
                     raise FileError(f"The analysis is damaged or manipulated: {one.filename}.")
             found = {name: archive.read(name) for name in members}
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, RuntimeError) as error:
