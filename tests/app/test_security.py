@@ -97,9 +97,15 @@ def test_another_key_is_refused(client, credentials, key):
 def test_keys_and_cookies_differ_between_servers(credentials):
     other = Credentials(1)
     assert credentials.place != other.place
-    assert (
-        credentials.printed_address.rpartition("=")[2] != other.printed_address.rpartition("=")[2]
-    )
+    addresses = [
+        address
+        for one in (credentials, other, Credentials(1))
+        for address in (one.printed_address, one._address(one._cookie))
+    ]
+    addresses += [other.opened_address, Credentials(1).opened_address]
+    secrets = {one.rpartition("=")[2] for one in addresses}
+    assert len(secrets) == len(addresses)
+    assert min(map(len, secrets)) >= 43  # 32 random bytes
     assert not other.has_cookie(credentials.cookie.partition(";")[0])
     assert credentials.has_cookie(credentials.cookie.partition(";")[0])
 
@@ -344,10 +350,34 @@ def test_messages_that_are_no_jobs_are_refused(inside, page, own):
     assert inside.post(f"{page}ask", json={"do": "write", "id": 1}, headers=own).status_code == 400
 
 
+def test_nothing_but_what_a_job_needs_is_passed_on(server, inside, page, own, monkeypatch):
+    told: list[object] = []
+    monkeypatch.setattr(Session, "_tell", lambda self, job: told.append(job))
+    for do in ("example", "stop", "fit"):
+        asked = {"do": do, "path": "/etc/passwd", "name": "x", "settings": {"n_factors": 1}}
+        assert inside.post(f"{page}ask", json=asked, headers=own).status_code == 200
+    settings = {"n_factors": 1}
+    assert told == [{"do": "example"}, {"do": "stop"}, {"do": "fit", "settings": settings}]
+
+
+def test_a_page_has_as_many_listeners_as_may_be(fresh):
+    page = fresh.enter()
+    session = fresh.sessions.find(page.split("/")[-2])
+    session._listeners |= {asyncio.Queue() for _ in range(sessions.MOST_LISTENERS - 1)}
+    with fresh.client.stream("GET", f"{page}events") as last:
+        assert last.status_code == 200
+        lines = last.iter_lines()
+        next(lines)
+        assert fresh.client.get(f"{page}events").status_code == 404
+
+
 def test_there_are_as_many_pages_as_may_be(fresh):
     fresh.enter()
     for expected in (200, 503):  # one is open already
-        assert fresh.client.get(f"{fresh.credentials.place}/").status_code == expected
+        answer = fresh.client.get(f"{fresh.credentials.place}/")
+        assert answer.status_code == expected
+    # It is asked for again, because a page before it may just be about to close.
+    assert 1 <= int(answer.headers["refresh"]) <= 5
 
 
 def test_a_new_page_takes_the_place_of_the_one_that_was_closed_first(fresh, monkeypatch):
@@ -362,6 +392,36 @@ def test_a_new_page_takes_the_place_of_the_one_that_was_closed_first(fresh, monk
     assert fresh.sessions.find(pages[0].id) is pages[0]
     third._listeners.add(asyncio.Queue())  # now all are listened to
     assert fresh.client.get(f"{fresh.credentials.place}/").status_code == 503
+
+
+def test_a_page_that_was_never_listened_to_gives_its_place_too(fresh, monkeypatch):
+    first = fresh.sessions.find(fresh.enter().split("/")[-2])
+    fresh.enter()
+    assert fresh.client.get(f"{fresh.credentials.place}/").status_code == 503
+    waited = sessions.BEFORE_OPENING - sessions.AFTER_CLOSING
+    monkeypatch.setattr(first, "_left", first._left - waited)
+    fresh.enter()
+    assert fresh.sessions.find(first.id) is None
+
+
+def test_pages_are_tended_also_if_one_gives_its_place_meanwhile(fresh, monkeypatch):
+    pages = [fresh.sessions.find(fresh.enter().split("/")[-2]) for _ in range(2)]
+
+    async def close_with_the_other():
+        fresh.sessions._open.pop(pages[1].id, None)
+
+    monkeypatch.setattr(pages[0], "close", close_with_the_other)
+    for one in pages:
+        monkeypatch.setattr(one, "_left", time.monotonic() - 2 * sessions.AFTER_CLOSING)
+    until = time.monotonic() + 20
+    while fresh.sessions._open and time.monotonic() < until:
+        time.sleep(0.05)
+    monkeypatch.undo()
+    third = fresh.sessions.find(fresh.enter().split("/")[-2])
+    third._left = time.monotonic() - 2 * sessions.AFTER_CLOSING
+    while fresh.sessions._open and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not fresh.sessions._open
 
 
 def test_a_browser_can_ask_for_something_with_all_pages_open():
@@ -414,6 +474,19 @@ def test_the_files_are_removed_when_the_server_ends():
         assert list(folder.rglob("upload.csv"))
     assert not folder.exists()
     assert session.process.returncode is not None
+
+
+def test_the_server_looks_for_jobs_that_take_too_long(monkeypatch):
+    monkeypatch.setattr(sessions, "TO_END", 0.0)
+    with served(PageLimits(seconds=0.01), IDLE_WORKER) as server:
+        page = server.enter()
+        session = server.sessions.find(page.split("/")[-2])
+        asked = {"do": "fit", "settings": {}}
+        assert server.client.post(f"{page}ask", json=asked, headers=server.own).status_code == 200
+        until = time.monotonic() + 60
+        while "trouble" not in session._latest and time.monotonic() < until:
+            time.sleep(0.05)
+        assert "Fit again" in session._latest["trouble"]
 
 
 def test_a_job_that_takes_too_long_is_stopped_and_then_killed(monkeypatch, tmp_path):

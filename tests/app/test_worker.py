@@ -75,7 +75,7 @@ def worker(tmp_path_factory):
     running.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def columns(worker):
     """Ten columns of a table that is open."""
     X = datasets.simulate(150, 10, 2, random_state=1).X
@@ -152,24 +152,26 @@ def test_wrong_settings_are_told(worker, columns):
     assert "settings must be" in worker.until("trouble", "answer")["text"]
 
 
-def slow(worker, columns):
-    """A fit that takes long."""
-    worker.fit(columns=columns, likelihood="normal_scores")
+def slow(worker):
+    """A fit that takes minutes; the columns of its table."""
+    worker.ask("example")
+    columns = worker.until("table")["settings"]["columns"]
+    worker.fit(columns=columns, likelihood="ordinal")
     while not worker.until("busy")["text"].startswith("Fitting"):
         pass
+    return columns
 
 
-def test_a_newer_fit_ends_an_older_one(worker, columns):
-    slow(worker, columns)
-    worker.fit(columns=columns, n_factors=1, rotation=None)
+def test_a_newer_fit_ends_an_older_one(worker):
+    worker.fit(columns=slow(worker), n_factors=1, rotation=None)
     found = worker.until("answer", "trouble")
     assert found["part"] == "answer"
     assert found["settings"]["n_factors"] == 1
     assert found["settings"]["likelihood"] == "gaussian"
 
 
-def test_a_fit_is_stopped_and_the_next_one_goes_on(worker, columns):
-    slow(worker, columns)
+def test_a_fit_is_stopped_and_the_next_one_goes_on(worker):
+    columns = slow(worker)
     worker.ask("stop")
     found = worker.until("answer", "trouble")
     assert found["part"] == "trouble"

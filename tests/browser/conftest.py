@@ -36,7 +36,7 @@ class Page:
         self.show_as(**how)
         self.logs("browser"), self.logs("performance")
         for old in self.downloads.iterdir():
-            old.unlink()
+            old.unlink(missing_ok=True)
         self.driver.get(address)
         return self
 

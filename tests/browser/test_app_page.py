@@ -5,6 +5,7 @@ import time
 
 import numpy as np
 import pytest
+from selenium.common.exceptions import JavascriptException
 from selenium.webdriver import ActionChains
 from selenium.webdriver.common.keys import Keys
 
@@ -26,13 +27,29 @@ def program(tmp_path_factory):
 
 def until(page, condition, *arguments, patience=PATIENCE):
     """Wait for a condition in JavaScript, and return its value."""
-    end = time.monotonic() + patience
+    end, why = time.monotonic() + patience, None
     while time.monotonic() < end:
-        found = page.run(f"return {condition}", *arguments)
+        try:
+            found = page.run(f"return {condition}", *arguments)
+        except JavascriptException as error:  # another page, or one that is not complete
+            found, why = None, error
         if found:
             return found
         time.sleep(0.05)
-    raise AssertionError(f"{condition} is not so; {page.text('#error')!r}, {page.text('#busy')!r}")
+    parts = ["#error", "#busy", "#now", "body"]
+    seen = page.run(
+        "return arguments[0].map(one => document.querySelector(one))"
+        ".map(one => one && one.innerText.slice(0, 300))",
+        parts,
+    )
+    raise AssertionError(f"{condition} is not so: {dict(zip(parts, seen, strict=True))}") from why
+
+
+def entered(chromium, program, **how):
+    """A page that can be worked on; one that finds no place comes by itself when there is one."""
+    page = chromium.visit(program.address, **how)
+    until(page, "document.readyState === 'complete' && Boolean(document.querySelector('#drop'))")
+    return page
 
 
 def drop(page, name, text):
@@ -65,10 +82,9 @@ def choose(page, name, value):
 
 
 def write(page, selector, text):
-    element = page.driver.find_element("css selector", selector)
-    page.run("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", element)
-    element.clear()
-    element.send_keys(text + Keys.TAB)
+    """Write into a field, which is not made anew by an answer once it has the focus."""
+    page.run("document.querySelector(arguments[0]).focus()", selector)
+    page.driver.switch_to.active_element.send_keys(text + Keys.TAB)
 
 
 def saved(page, what, name):
@@ -78,7 +94,7 @@ def saved(page, what, name):
     path = page.downloads / name
     end = time.monotonic() + PATIENCE
     while not path.exists() or list(page.downloads.glob("*.crdownload")):
-        assert time.monotonic() < end
+        assert time.monotonic() < end, list(page.downloads.iterdir())
         time.sleep(0.05)
     return path.read_bytes()
 
@@ -86,7 +102,10 @@ def saved(page, what, name):
 def errors_of(page, program):
     """Errors of the browser, and what was asked of others than the program."""
     own = program.own["origin"]
-    errors = [one["message"] for one in page.logs("browser")]
+    # A page may have waited for its place.
+    errors = [
+        one["message"] for one in page.logs("browser") if "status of 503" not in one["message"]
+    ]
     inside = (own, "data:", f"blob:{own}")
     return errors, [one for one in page.requests() if not one.startswith(inside)]
 
@@ -99,7 +118,7 @@ def test_from_a_dropped_file_to_a_paper(chromium, program, tmp_path):
         ",".join("" if np.isnan(value) else f"{value:.0f}" for value in row)
         for row in items.data[:700]
     ]
-    page, done = chromium.visit(program.address), 0
+    page, done = entered(chromium, program), 0
     assert "key" not in page.run("return location.href")
     assert page.run("return document.referrer") == ""
     assert page.run("return document.cookie") == ""
@@ -152,7 +171,7 @@ def test_from_a_dropped_file_to_a_paper(chromium, program, tmp_path):
 
 
 def opened(chromium, program, **how):
-    page = chromium.visit(program.address, **how)
+    page = entered(chromium, program, **how)
     drop(page, "small.csv", CSV)
     until(page, HAS_TABLE)
     return page
@@ -195,7 +214,7 @@ def test_each_change_is_answered_with_the_answer_before_beside_it(chromium, prog
 
 
 def test_a_bad_file_is_told_and_the_page_goes_on(chromium, program):
-    page = chromium.visit(program.address)
+    page = entered(chromium, program)
     drop(page, "<img src=x onerror=window.ran=1>.csv", "a,b\n1,2\n")
     said = until(
         page,
@@ -211,13 +230,13 @@ def test_a_bad_file_is_told_and_the_page_goes_on(chromium, program):
 
 
 def test_a_long_fit_is_stopped(chromium, program):
-    page = opened(chromium, program)
-    choose(page, "likelihood", "normal_scores")
+    page = entered(chromium, program)
+    page.click("#example")
+    until(page, HAS_TABLE)
+    choose(page, "likelihood", "ordinal")
     page.click("#fit-button")
-    until(
-        page,
-        "!document.querySelector('#stop').hidden && !document.querySelector('#progress').hidden",
-    )
+    until(page, "document.querySelector('#busy').textContent.startsWith('Fitting')")
+    assert not page.run("return document.querySelector('#stop').hidden")
     page.run("document.querySelector('#stop').click()")
     said = until(
         page,
@@ -226,7 +245,7 @@ def test_a_long_fit_is_stopped(chromium, program):
     assert said.startswith("Stopped.")
     choose(page, "likelihood", "gaussian")
     page.click("#fit-button")
-    assert until(page, HAS_ANSWER) == "2"
+    assert int(until(page, HAS_ANSWER)) > 2
 
 
 def test_two_pages_at_once(chromium, program):
@@ -234,7 +253,7 @@ def test_two_pages_at_once(chromium, program):
     first, address = page.driver.current_window_handle, page.run("return location.href")
     page.driver.switch_to.new_window("tab")
     try:
-        chromium.visit(program.address)
+        entered(chromium, program)
         assert page.run("return location.href") != address
         page.click("#example")
         assert until(page, HAS_TABLE) == 25
@@ -260,13 +279,18 @@ def test_pages_can_be_opened_one_after_another_and_not_too_many_at_once(chromium
         for _ in range(3):
             page.driver.switch_to.new_window("tab")
             opened(chromium, program)
+        fourth = page.driver.current_window_handle
         page.driver.switch_to.new_window("tab")
         chromium.visit(program.address)
         assert "As many pages are open as may be" in page.text("body")
-        page.driver.close()
+        fifth = page.driver.current_window_handle
         page.driver.switch_to.window(first)
         page.click("#fit-button")
         assert until(page, HAS_ANSWER) == "2"
+        page.driver.switch_to.window(fourth)
+        page.driver.close()
+        page.driver.switch_to.window(fifth)
+        until(page, "Boolean(document.querySelector('#drop'))")  # it has come by itself
     finally:
         for handle in page.driver.window_handles:
             if handle != first:
@@ -311,7 +335,7 @@ def test_an_analysis_is_saved_opened_again_and_shared_without_its_rows(chromium,
     for content, n_columns in ((whole, 10), (shared, 0)):
         path = tmp_path / "again.cuspa"
         path.write_bytes(content)
-        page = chromium.visit(program.address)
+        page = entered(chromium, program)
         page.driver.find_element("css selector", "#file").send_keys(str(path))
         assert until(page, HAS_ANSWER) == "1"
         assert page.run(f"return {HAS_TABLE}") == n_columns
@@ -363,25 +387,31 @@ def test_keys_reach_everything_and_all_fields_have_names(chromium, program):
 def test_a_list_is_changed_by_keys_and_the_focus_stays(chromium, program):
     page = fitted(chromium, program)
     page.run("document.querySelector('[name=rotation]').focus()")
-    ActionChains(page.driver).send_keys("prom").perform()
-    until(page, "document.querySelector('#now .asked').textContent.includes('promax')")
+    wanted = page.run("return document.activeElement.selectedOptions[0].nextElementSibling.value")
+    assert wanted
+    ActionChains(page.driver).send_keys(Keys.ARROW_DOWN).perform()
+    until(page, "document.querySelector('#now .asked').textContent.includes(arguments[0])", wanted)
     until(page, HAS_REPORT)
     assert page.run("return document.activeElement.name") == "rotation"
 
 
 def test_the_policy_refuses_foreign_addresses_and_inline_scripts(chromium, program):
-    page = chromium.visit(program.address)
+    page = entered(chromium, program)
     refused = page.driver.execute_async_script(
         "const done = arguments[0];"
         "fetch('http://127.0.0.1:9/').then(() => done(false), () => done(true))"
     )
     assert refused
     page.run(
+        "window.refused = [];"
+        "addEventListener('securitypolicyviolation',"
+        "e => window.refused.push(e.violatedDirective));"
         "const one = document.createElement('script'); one.textContent = 'window.ran = 1';"
         "document.body.append(one); const two = document.createElement('div');"
         'two.innerHTML = \'<img src="data:x" onerror="window.ran = 2">\'; document.body.append(two)'
     )
-    time.sleep(0.2)
+    until(page, "window.refused.length >= 2")
+    assert set(page.run("return window.refused")) == {"script-src-elem", "script-src-attr"}
     assert page.run("return window.ran") is None
     errors, _ = errors_of(page, program)
-    assert sum("violates the following Content Security" in one for one in errors) >= 2
+    assert sum("violates the following Content Security" in one for one in errors) == 3

@@ -18,6 +18,7 @@ from starlette.background import BackgroundTask
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import (
     FileResponse,
+    HTMLResponse,
     JSONResponse,
     PlainTextResponse,
     RedirectResponse,
@@ -47,6 +48,13 @@ LONGEST_WORDS = 1000
 """Letters of the name of a file, and of codes for missing values."""
 TO_CLOSE = 2
 """Seconds that open connections have at the end."""
+ALL_OPEN = (
+    "<!DOCTYPE html><html lang='en'><meta charset='utf-8'><title>cuspfa</title>"
+    "<h1>As many pages are open as may be</h1>"
+    "<p>This page opens by itself when one of the others is closed."
+)
+ASKED_AGAIN = "2"
+"""Seconds after which a browser asks again for a page that had no place."""
 
 
 def make_app(
@@ -108,10 +116,8 @@ async def _too_slow(request: Request, error: Exception) -> Response:
 async def _new_page(request: Request) -> Response:
     session = await request.app.state.sessions.create()
     if session is None:
-        return PlainTextResponse(
-            "As many pages are open as may be. Close one of them, and load this one again.",
-            503,
-        )
+        # A browser closes a page only after it has the next one: a place may be free very soon.
+        return HTMLResponse(ALL_OPEN, 503, {"refresh": ASKED_AGAIN})
     return RedirectResponse(f"{request.url.path}page/{session.id}/", 303)
 
 

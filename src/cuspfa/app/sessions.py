@@ -21,11 +21,14 @@ from typing import Any
 from cuspfa.app.file_names import FOLDER_PREFIX, stored_as
 
 WORKER = (sys.executable, "-P", "-m", "cuspfa.app.worker")
+GIVES_BACK = {"MALLOC_MMAP_THRESHOLD_": str(1 << 20), "MALLOC_TRIM_THRESHOLD_": str(1 << 20)}
+"""The C library of Linux gives memory back: otherwise it grows with fits of other sizes."""
 LONGEST_LINE = 1 << 28
 """Bytes of a message of a worker."""
-AFTER_CLOSING, BEFORE_OPENING = 20.0, 60.0
+AFTER_CLOSING, BEFORE_OPENING = 20.0, 30.0
 """Seconds for which a page is kept that nobody listens to, after its last listener and before its
-first: a page that is loaded again keeps its work."""
+first: a page that is loaded again keeps its work. If another page needs its place, it is kept for
+20 seconds less."""
 HEARTBEAT = 5.0
 """Seconds between signs of life, by which a page that was closed is noticed."""
 MOST_LISTENERS = 8
@@ -80,7 +83,7 @@ class Session:
     async def start(self) -> None:
         """Start the process."""
         places = os.pathsep.join(one for one in sys.path if one)
-        variables = {**os.environ, "PYTHONPATH": places, "OPENBLAS_NUM_THREADS": "1"}
+        variables = {**os.environ, "PYTHONPATH": places, "OPENBLAS_NUM_THREADS": "1", **GIVES_BACK}
         self.process = await asyncio.create_subprocess_exec(
             *self.command,
             str(self.folder),
@@ -245,7 +248,8 @@ def _kill(process: asyncio.subprocess.Process) -> None:
     if sys.platform == "win32":
         process.kill()
     else:
-        with suppress(ProcessLookupError):
+        # macOS does not permit to kill one that has just ended.
+        with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
 
 
@@ -283,13 +287,12 @@ class Sessions:
             await asyncio.sleep(1.0)
             for session in list(self._open.values()):
                 session.check_time()
-                if session.is_left:
-                    del self._open[session.id]
+                # It may have given its place to another, while one before it was closed.
+                if session.is_left and self._open.pop(session.id, None) is not None:
                     await session.close()
 
     async def close(self) -> None:
         """Close all pages and remove all files."""
-        for session in self._open.values():
-            await session.close()
-        self._open.clear()
+        while self._open:
+            await self._open.popitem()[1].close()
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -249,7 +249,9 @@ def _may_be_next(wishes: Wishes, posterior: Posterior) -> list[Wishes]:
     k, p = posterior.n_active, len(posterior.column_names)
     numbers = [k + step for step in NEAR_NUMBERS if 0 < k + step < p]
     found = [replace(wishes, n_factors=number) for number in (k, *numbers)]
-    if wishes.n_factors is None:
+    if wishes.n_factors is not None:
+        found.append(replace(wishes, n_factors=None))
+    else:
         sizes = sorted(TOLERATED, key=lambda size: abs(size - 0.05))
         found += [replace(wishes, model_error=size) for size in sizes]
     return [one for one in found if one != wishes]

@@ -1,6 +1,7 @@
 "use strict";
 /* The page of `cuspfa app`. The server computes; this shows what it sends, and sends what is asked. */
 (() => {
+  const MORE_TICKS = 100;  // milliseconds to wait for another one
   const byId = (id) => document.getElementById(id);
   const result = byId("result");
   let limits = { upload: Infinity };
@@ -50,16 +51,17 @@
   const ask = (job) => told("ask", {
     method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(job),
   });
-  const fit = () => {
+  const fit = (began = performance.now()) => {
     complain("");
-    asked = performance.now();
+    asked = began;
     ask({ do: "fit", settings: settings() });
   };
   const refit = (wait) => {
     if (!shown) return;
     names = [];
     clearTimeout(soon);
-    soon = setTimeout(fit, wait);
+    const began = performance.now();
+    soon = setTimeout(() => fit(began), wait);
   };
   const open = async (file) => {
     complain("");
@@ -130,7 +132,7 @@
       input.maxLength = 200;
       input.autocomplete = "off";
       input.placeholder = `Factor ${h + 1}`;
-      input.value = given[h] || "";
+      input.value = given[h] && given[h] !== input.placeholder ? given[h] : "";
       input.addEventListener("change", rename);
       label.append(`Factor ${h + 1}`, input);
       return label;
@@ -209,7 +211,7 @@
   const tickEvery = (yes) => {
     for (const one of ticks()) if (!one.disabled && !one.closest("tr").hidden) one.checked = yes;
     countTicks();
-    refit(300);
+    refit(MORE_TICKS);
   };
   const findColumn = () => {
     const wanted = byId("find-column").value.trim().toLocaleLowerCase();
@@ -257,7 +259,7 @@
   byId("example").addEventListener("click", () => { complain(""); ask({ do: "example" }); });
   byId("stop").addEventListener("click", () => ask({ do: "stop" }));
   byId("table-part").addEventListener("change", (event) => {
-    if (event.target.name === "column") { countTicks(); refit(250); }
+    if (event.target.name === "column") { countTicks(); refit(MORE_TICKS); }
   });
   byId("controls").addEventListener("change", () => refit(0));
   byId("controls").addEventListener("submit", (event) => { event.preventDefault(); clearTimeout(soon); fit(); });
