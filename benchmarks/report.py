@@ -44,6 +44,7 @@ ORDER = (
     "noise",
     "scaling",
     "large",
+    "app",
     "robustness",
 )
 

@@ -368,7 +368,8 @@ def test_a_page_has_as_many_listeners_as_may_be(fresh):
         assert last.status_code == 200
         lines = last.iter_lines()
         next(lines)
-        assert fresh.client.get(f"{page}events").status_code == 404
+        with fresh.client.stream("GET", f"{page}events") as another:
+            assert another.status_code == 404
 
 
 def test_there_are_as_many_pages_as_may_be(fresh):
