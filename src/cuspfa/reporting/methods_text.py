@@ -23,7 +23,6 @@ from cuspfa.model.likelihoods.kinds import (
 from cuspfa.model.likelihoods.ordinal import OrdinalLikelihood
 from cuspfa.model.prior import CuspPrior
 from cuspfa.posterior.fit_info import FitInfo, ModelErrorPath
-from cuspfa.posterior.presentation import Presentation
 from cuspfa.posterior.provenance import Provenance
 from cuspfa.reporting.citations import made_with
 from cuspfa.reporting.kinds_text import has_counts, likelihood_text
@@ -34,6 +33,7 @@ from cuspfa.reporting.summary import ridge_text
 
 if TYPE_CHECKING:
     from cuspfa.posterior.base import Posterior
+    from cuspfa.posterior.presentation import Presentation
 
 READING_NOTES = "Left out and assumed"
 """The term whose sentences have advice for the next fit, and are no part of the paragraph."""

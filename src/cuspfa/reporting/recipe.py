@@ -5,16 +5,18 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cuspfa._utils.fit_warning_text import CLASSES, engine_code
 from cuspfa.data.provenance import DataProvenance
 from cuspfa.data.tables.read_options import ReadOptions
 from cuspfa.model.likelihoods.kinds import GIVEN_OFFSET, from_setting
 from cuspfa.posterior.error_curve import CurvePoint
-from cuspfa.posterior.presentation import Presentation
 from cuspfa.posterior.provenance import FitSettings, Provenance
 from cuspfa.rotation.gpa import Rotation, as_rotation
+
+if TYPE_CHECKING:
+    from cuspfa.posterior.presentation import Presentation
 
 
 def python_recipe(provenance: Provenance, shown: Presentation | None = None) -> str:
