@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from cuspfa import CuspFactorAnalysis, datasets, load
-from cuspfa.app.analysis import Analysis, open_example, open_fit, open_table, wishes_of_fit
+from cuspfa.app.analysis import Analysis, open_example, open_fit, open_table, settings_of_fit
 from cuspfa.app.analysis_file import SavedAnalysis, is_analysis, read_analysis, write_analysis
 from cuspfa.app.output_files import write_output
+from cuspfa.app.page_settings import PageSettings, checked_settings, fit_options
 from cuspfa.app.views import answer_part, report_part, table_part
-from cuspfa.app.wishes import Wishes, options_of, wishes_of
 from cuspfa.cli.app import run_program
 from cuspfa.cli.provenance import command_of
 from cuspfa.errors import DataError, FileError, InputError
@@ -48,23 +48,23 @@ def analysis(file):
 
 @pytest.fixture(scope="module")
 def usual(analysis):
-    return Wishes(analysis.usual)
+    return PageSettings(analysis.usual)
 
 
 def test_columns_are_listed_with_what_is_made_of_them(analysis):
     lines = {one.name: one for one in analysis.columns()}
     assert list(lines) == [*NAMES, "age", "place", "one"]
     first = lines[NAMES[0]]
-    assert first.ticked
-    assert first.can_be_ticked
+    assert first.selected
+    assert first.selectable
     assert first.missing == pytest.approx(2 / 126)
     assert sum(first.bars) == 124
-    assert not lines["age"].ticked
-    assert lines["age"].can_be_ticked
+    assert not lines["age"].selected
+    assert lines["age"].selectable
     assert "age" in lines["age"].kind
     for name in ("place", "one"):
-        assert not lines[name].ticked
-        assert not lines[name].can_be_ticked
+        assert not lines[name].selected
+        assert not lines[name].selectable
         assert lines[name].kind.startswith("left out: ")
     assert lines["place"].bars == ()
     assert analysis.usual == tuple(NAMES)
@@ -134,8 +134,8 @@ def test_the_command_that_is_shown_gives_the_same_fit(
 
 def test_names_with_commas_and_quotes_come_through_the_command():
     every = ["a,b", 'say "hi"', "c", "age", "d e"]
-    wishes = Wishes(("c", "age"), None)
-    options = options_of(wishes, "x.csv", every, ["a,b", 'say "hi"', "c", "d e"], "-99,9")
+    settings = PageSettings(("c", "age"), None)
+    options = fit_options(settings, "x.csv", every, ["a,b", 'say "hi"', "c", "d e"], "-99,9")
     assert command_of(options) == (
         'cuspfa fit x.csv --exclude \'"a,b","say ""hi""",d e\' --include age --missing=-99,9'
     )
@@ -184,7 +184,7 @@ def test_few_fits_are_kept(file):
     names = analysis.usual
     for number in range(40):
         columns = names[:4] if number % 2 else names[4:8]
-        analysis.fit(Wishes(columns, None, n_factors=1, model_error=round(0.001 * number, 3)))
+        analysis.fit(PageSettings(columns, None, n_factors=1, model_error=round(0.001 * number, 3)))
     assert len(analysis._fits) == len(analysis._turned) == 24
 
 
@@ -195,10 +195,10 @@ def test_markup_in_names_is_text(tmp_path):
     quoted = ",".join('"' + name.replace('"', '""') + '"' for name in names)
     path.write_text("\n".join([quoted, *(",".join(f"{v:.3f}" for v in row) for row in X)]))
     analysis = open_table(path, "<b>a</b>.csv")
-    wishes = Wishes(analysis.usual, None, n_factors=1, names=("<i>F</i>",))
-    posterior = analysis.fit(wishes)
-    table = table_part(analysis, wishes)
-    answer = answer_part(posterior, wishes, with_curve=False)
+    settings = PageSettings(analysis.usual, None, n_factors=1, names=("<i>F</i>",))
+    posterior = analysis.fit(settings)
+    table = table_part(analysis, settings)
+    answer = answer_part(posterior, settings, with_curve=False)
     for html in (table["html"], table["controls"], answer["html"]):
         assert "<script" not in html
         assert "<img" not in html
@@ -233,13 +233,13 @@ def test_an_error_of_the_reader_is_an_error(tmp_path):
 )
 def test_wrong_settings_are_refused(values, said):
     with pytest.raises(InputError, match=said):
-        wishes_of(values)
+        checked_settings(values)
 
 
 def test_settings_go_there_and_back():
-    wishes = Wishes(("a", "b"), None, 3, 0.05, "auto", ("F", "G", "H"))
-    assert wishes_of(json.loads(json.dumps(wishes.as_json()))) == wishes
-    assert wishes_of({}) == Wishes()
+    settings = PageSettings(("a", "b"), None, 3, 0.05, "auto", ("F", "G", "H"))
+    assert checked_settings(json.loads(json.dumps(settings.as_json()))) == settings
+    assert checked_settings({}) == PageSettings()
 
 
 def test_columns_that_cannot_be_analysed_are_refused(analysis, usual):
@@ -250,10 +250,10 @@ def test_columns_that_cannot_be_analysed_are_refused(analysis, usual):
 # --- files ---
 
 
-def written(analysis, wishes, tmp_path, what, **asked):
-    posterior = analysis.fit(wishes)
+def written(analysis, settings, tmp_path, what, **asked):
+    posterior = analysis.fit(settings)
     path = tmp_path / "out"
-    name = write_output({"what": what, "asked": asked}, path, analysis, wishes, posterior)
+    name = write_output({"what": what, "asked": asked}, path, analysis, settings, posterior)
     return path, name
 
 
@@ -292,30 +292,30 @@ def test_other_files_are_refused(analysis, usual, tmp_path, what, asked):
 
 
 def test_an_analysis_is_saved_and_opened_again(analysis, usual, file, tmp_path):
-    wishes = replace(usual, n_factors=2, names=("F, one", "G"))
-    path, name = written(analysis, wishes, tmp_path, "analysis")
+    settings = replace(usual, n_factors=2, names=("F, one", "G"))
+    path, name = written(analysis, settings, tmp_path, "analysis")
     assert name == "answers.cuspa"
     assert is_analysis(path.read_bytes()[:64])
     saved = read_analysis(path)
-    assert saved == SavedAnalysis("answers.csv", "", wishes, file.read_bytes(), None)
+    assert saved == SavedAnalysis("answers.csv", "", settings, file.read_bytes(), None)
 
 
 def test_an_analysis_without_its_rows_has_the_fit_alone(analysis, usual, tmp_path):
-    wishes = replace(usual, n_factors=2, rotation="varimax", names=("F", "G"))
-    path, _ = written(analysis, wishes, tmp_path, "analysis", rows="0")
+    settings = replace(usual, n_factors=2, rotation="varimax", names=("F", "G"))
+    path, _ = written(analysis, settings, tmp_path, "analysis", rows="0")
     saved = read_analysis(path)
     assert saved.table is None
     inside = tmp_path / "inside.cusp"
     inside.write_bytes(saved.fit)
     opened = open_fit(inside, "shared.cuspa")
-    assert wishes_of_fit(opened.loaded) == wishes
-    again = opened.fit(wishes)
-    posterior = analysis.fit(wishes)
+    assert settings_of_fit(opened.loaded) == settings
+    again = opened.fit(settings)
+    posterior = analysis.fit(settings)
     np.testing.assert_array_equal(
         again.rotated_solution.loadings, posterior.rotated_solution.loadings
     )
-    other = opened.fit(replace(wishes, rotation="oblimin", names=()))
-    expected = analysis.fit(replace(wishes, rotation="oblimin", names=()))
+    other = opened.fit(replace(settings, rotation="oblimin", names=()))
+    expected = analysis.fit(replace(settings, rotation="oblimin", names=()))
     np.testing.assert_allclose(
         other.rotated_solution.loadings, expected.rotated_solution.loadings, atol=1e-12
     )
@@ -367,7 +367,7 @@ def test_a_manipulated_analysis_is_refused(analysis, usual, tmp_path, change, sa
 
 def test_an_analysis_with_a_member_twice_is_refused(tmp_path):
     path = tmp_path / "twice.cuspa"
-    write_analysis(SavedAnalysis("a.csv", "", Wishes(), b"a,b\n1,2\n", None), path)
+    write_analysis(SavedAnalysis("a.csv", "", PageSettings(), b"a,b\n1,2\n", None), path)
     with zipfile.ZipFile(path, "a") as archive:
         for _ in range(2):
             with pytest.warns(UserWarning, match="Duplicate name"):
@@ -378,7 +378,7 @@ def test_an_analysis_with_a_member_twice_is_refused(tmp_path):
 
 def test_an_analysis_with_a_password_is_refused(tmp_path):
     path = tmp_path / "secret.cuspa"
-    write_analysis(SavedAnalysis("a.csv", "", Wishes(), b"a,b\n1,2\n", None), path)
+    write_analysis(SavedAnalysis("a.csv", "", PageSettings(), b"a,b\n1,2\n", None), path)
     raw = bytearray(path.read_bytes())
     for begins, at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         raw[raw.rindex(begins) + at] |= 1
@@ -398,7 +398,7 @@ def test_a_cut_analysis_is_refused(analysis, usual, tmp_path):
 
 def test_a_small_file_cannot_say_that_it_is_large(tmp_path):
     path = tmp_path / "bomb.cuspa"
-    about = SavedAnalysis("a.csv", "", Wishes(), b"a,b\n" * 10, None)
+    about = SavedAnalysis("a.csv", "", PageSettings(), b"a,b\n" * 10, None)
     write_analysis(about, path)
     raw = bytearray(path.read_bytes())
     place = raw.rindex(b"PK\x01\x02")
@@ -421,5 +421,5 @@ def test_a_fit_of_counts_says_what_to_do(tmp_path):
 
 def test_the_example_is_known_by_its_command():
     analysis = Analysis("", open_example().file)
-    options = analysis.options(Wishes(analysis.usual, None))
+    options = analysis.options(PageSettings(analysis.usual, None))
     assert command_of(options) == "cuspfa fit --example bfi"

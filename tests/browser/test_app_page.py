@@ -282,7 +282,7 @@ def test_pages_can_be_opened_one_after_another_and_not_too_many_at_once(chromium
         fourth = page.driver.current_window_handle
         page.driver.switch_to.new_window("tab")
         chromium.visit(program.address)
-        assert "As many pages are open as may be" in page.text("body")
+        assert "The largest number of pages is open" in page.text("body")
         fifth = page.driver.current_window_handle
         page.driver.switch_to.window(first)
         page.click("#fit-button")

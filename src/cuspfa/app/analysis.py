@@ -15,7 +15,7 @@ from cuspfa._utils.fit_warning_text import terminal_text
 from cuspfa._utils.spelling import as_option
 from cuspfa._utils.warn import silent
 from cuspfa._utils.wording import listed
-from cuspfa.app.wishes import Wishes, options_of
+from cuspfa.app.page_settings import PageSettings, fit_options
 from cuspfa.cli.data_input import (
     check_model,
     choose_columns,
@@ -44,8 +44,8 @@ from cuspfa.rotation.gpa import as_rotation
 
 KEPT_FITS = 24
 """Fits that are kept, so that a setting that was tried before is answered at once."""
-CAN_BE_TICKED = ("covariate", "id", "counter")
-"""Reasons for leaving a column out that a person may overrule."""
+SELECTABLE = ("covariate", "id", "counter")
+"""Reasons for dropping a column that the user may overrule."""
 EXAMPLE_NAME = "bfi"
 FEW_VALUES_DRAWN, BINS_DRAWN = 12, 12
 """Different values up to which a small histogram has a bar for each, and its bars otherwise."""
@@ -62,9 +62,9 @@ class ColumnLine(NamedTuple):
     """Share of the rows."""
     bars: tuple[int, ...]
     """Rows by value, from low to high; none of a column without numbers."""
-    ticked: bool
-    """Is it analysed unless it is asked for otherwise?"""
-    can_be_ticked: bool
+    selected: bool
+    """Is it analysed by default?"""
+    selectable: bool
 
 
 @dataclass
@@ -82,11 +82,11 @@ class Analysis:
     """The file of the table; None of the example."""
 
     def __post_init__(self) -> None:
-        self._fits: OrderedDict[Wishes, Posterior] = OrderedDict()
-        self._turned: OrderedDict[Wishes, Posterior] = OrderedDict()
+        self._fits: OrderedDict[PageSettings, Posterior] = OrderedDict()
+        self._turned: OrderedDict[PageSettings, Posterior] = OrderedDict()
         """Posteriors on other axes: of many factors a rotation takes longer than the rest."""
         self._draws: tuple[FitInfo | None, Draws] | None = None
-        self._aligned: tuple[FitInfo | None, Wishes, AlignedDraws] | None = None
+        self._aligned: tuple[FitInfo | None, PageSettings, AlignedDraws] | None = None
         self.usual: tuple[str, ...] = ()
         if self.file is not None:
             self.table = self._table(FitOptions())
@@ -117,7 +117,7 @@ class Analysis:
                     column.n_missing / max(column.n_rows, 1),
                     () if column.numbers is None else _bars(column.numbers),
                     why is None,
-                    why is None or why.code in CAN_BE_TICKED,
+                    why is None or why.code in SELECTABLE,
                 )
             )
         return lines
@@ -134,54 +134,56 @@ class Analysis:
 
     # --- fits ---
 
-    def options(self, wishes: Wishes) -> FitOptions:
+    def options(self, settings: PageSettings) -> FitOptions:
         """The command line of a fit."""
         assert self.file is not None
-        return options_of(wishes, self.name or None, self.file.names, self.usual, self.missing)
+        return fit_options(settings, self.name or None, self.file.names, self.usual, self.missing)
 
-    def has_fit(self, wishes: Wishes) -> bool:
+    def has_fit(self, settings: PageSettings) -> bool:
         """Is this fit known, so that it takes no time?"""
-        return self.loaded is not None or wishes.fitted in self._fits
+        return self.loaded is not None or settings.fitted in self._fits
 
-    def fit(self, wishes: Wishes, callback: Callable[[Any], None] | None = None) -> Posterior:
+    def fit(
+        self, settings: PageSettings, callback: Callable[[Any], None] | None = None
+    ) -> Posterior:
         """The posterior on the axes and with the names that are asked for.
 
         A fit does not depend on its axes: if only these are changed, nothing is fitted again.
         """
-        if wishes.names:
-            return self._named(self.fit(replace(wishes, names=()), callback), wishes)
-        if wishes in self._turned:
-            self._turned.move_to_end(wishes)
-            return self._turned[wishes]
+        if settings.names:
+            return self._named(self.fit(replace(settings, names=()), callback), settings)
+        if settings in self._turned:
+            self._turned.move_to_end(settings)
+            return self._turned[settings]
         if self.loaded is not None:
-            posterior = _on_axes(self.loaded, wishes, None)
+            posterior = _on_axes(self.loaded, settings, None)
         else:
-            if wishes.fitted not in self._fits:
-                _keep(self._fits, wishes.fitted, self._fitted(wishes.fitted, callback))
-            self._fits.move_to_end(wishes.fitted)
-            command = command_of(self.options(wishes))
-            posterior = _on_axes(self._fits[wishes.fitted], wishes, command)
-        _keep(self._turned, wishes, posterior)
+            if settings.fitted not in self._fits:
+                _keep(self._fits, settings.fitted, self._fitted(settings.fitted, callback))
+            self._fits.move_to_end(settings.fitted)
+            command = command_of(self.options(settings))
+            posterior = _on_axes(self._fits[settings.fitted], settings, command)
+        _keep(self._turned, settings, posterior)
         return posterior
 
-    def _named(self, posterior: Posterior, wishes: Wishes) -> Posterior:
+    def _named(self, posterior: Posterior, settings: PageSettings) -> Posterior:
         """The posterior with the names of its factors, which its command has too."""
-        named = posterior.with_factor_names(wishes.names)
+        named = posterior.with_factor_names(settings.names)
         if self.file is None or named.provenance is None:
             return named
-        command = command_of(self.options(wishes))
+        command = command_of(self.options(settings))
         return named._with_fields(provenance=replace(named.provenance, command=command))
 
-    def share_curve(self, wishes: Wishes, posterior: Posterior) -> None:
+    def keep_curve(self, settings: PageSettings, posterior: Posterior) -> None:
         """Keep the curve of a posterior with the fit, for other axes of it."""
-        own = self._fits.get(wishes.fitted, self.loaded)
-        turned = [one for key, one in self._turned.items() if key.fitted == wishes.fitted]
+        own = self._fits.get(settings.fitted, self.loaded)
+        turned = [one for key, one in self._turned.items() if key.fitted == settings.fitted]
         for one in turned if own is None else [own, *turned]:
             one.__dict__["model_error_curve"] = posterior.model_error_curve
 
-    def aligned(self, wishes: Wishes, posterior: Posterior) -> AlignedDraws:
+    def aligned(self, settings: PageSettings, posterior: Posterior) -> AlignedDraws:
         """The draws behind the intervals, on the axes of the posterior."""
-        fit, key = posterior.fit_info, replace(wishes, names=())
+        fit, key = posterior.fit_info, replace(settings, names=())
         known = self._aligned
         if known is None or known[0] is not fit or known[1] != key:
             if self._draws is None or self._draws[0] is not fit:
@@ -208,11 +210,11 @@ class Analysis:
 
         return screened(self.file, choose, options.read.reading())
 
-    def _fitted(self, wishes: Wishes, callback: Callable[[Any], None] | None) -> Posterior:
-        options = self.options(wishes)
+    def _fitted(self, settings: PageSettings, callback: Callable[[Any], None] | None) -> Posterior:
+        options = self.options(settings)
         check_model(options)
         table = self._table(options)
-        lacking = [name for name in wishes.columns if name not in table.names]
+        lacking = [name for name in settings.columns if name not in table.names]
         if lacking:
             raise InputError(f"These columns cannot be analysed: {listed(lacking, 5)}.")
         # No cell of the data goes into a file.
@@ -244,7 +246,7 @@ class StoppedEarly(Exception):
 
 def open_table(path: Path, name: str, missing: str = "") -> Analysis:
     """Read a table. Messages call the file by its name, not by its path."""
-    options = options_of(Wishes(), name, (), (), missing)
+    options = fit_options(PageSettings(), name, (), (), missing)
     how = options.read.reading()
     if reads_by_blocks(str(path), None, how):
         raise InputError(f"{name} does not fit into memory. Fit it in the shell: cuspfa fit {name}")
@@ -269,37 +271,37 @@ def open_fit(path: Path, name: str) -> Analysis:
     return Analysis(name, None, loaded=cast(Posterior, found))
 
 
-def wishes_of_fit(posterior: Posterior) -> Wishes:
+def settings_of_fit(posterior: Posterior) -> PageSettings:
     """The settings that a saved fit was made with, as far as a page has them."""
     own, known = posterior.rotation, posterior.provenance
     rotation: Any = None if own is None else own.method
-    wishes = Wishes(
+    settings = PageSettings(
         tuple(posterior.column_names), rotation, names=posterior.presentation.factor_names
     )
     if known is None:
-        return replace(wishes, n_factors=posterior.n_active)
-    settings = known.settings
+        return replace(settings, n_factors=posterior.n_active)
+    given = known.settings
     return replace(
-        wishes,
-        n_factors=None if settings.n_factors == "auto" else settings.n_factors,
-        model_error=settings.model_error,
+        settings,
+        n_factors=None if given.n_factors == "auto" else given.n_factors,
+        model_error=given.model_error,
     )
 
 
-def _on_axes(posterior: Posterior, wishes: Wishes, command: str | None) -> Posterior:
-    """The posterior with the rotation and the command of these wishes; its results are kept."""
-    rotation, known = as_rotation(wishes.rotation), posterior.provenance
+def _on_axes(posterior: Posterior, settings: PageSettings, command: str | None) -> Posterior:
+    """The posterior with the rotation and the command of these settings; its results are kept."""
+    rotation, known = as_rotation(settings.rotation), posterior.provenance
     if command is None and rotation == posterior.rotation:
         return posterior
     if known is not None:
-        settings = replace(known.settings, rotation=rotation)
-        known = replace(
-            known, settings=settings, command=known.command if command is None else command
-        )
+        own = replace(known.settings, rotation=rotation)
+        known = replace(known, settings=own, command=known.command if command is None else command)
     return posterior._with_fields(rotation=rotation, provenance=known)
 
 
-def _keep(kept: OrderedDict[Wishes, Posterior], key: Wishes, posterior: Posterior) -> None:
+def _keep(
+    kept: OrderedDict[PageSettings, Posterior], key: PageSettings, posterior: Posterior
+) -> None:
     """Keep a posterior, and forget the one that was not used for longest."""
     kept[key] = posterior
     while len(kept) > KEPT_FITS:

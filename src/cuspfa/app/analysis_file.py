@@ -12,7 +12,7 @@ import zipfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cuspfa.app.wishes import Wishes, wishes_of
+from cuspfa.app.page_settings import PageSettings, checked_settings
 from cuspfa.errors import FileError, InputError
 from cuspfa.io.atomic import replacing
 
@@ -30,7 +30,7 @@ class SavedAnalysis(NamedTuple):
     """The name of the table; empty for the example."""
     missing: str
     """Codes for missing values."""
-    wishes: Wishes
+    settings: PageSettings
     table: bytes | None
     fit: bytes | None
 
@@ -47,7 +47,7 @@ def write_analysis(saved: SavedAnalysis, path: Path) -> None:
         "version": ANALYSIS_VERSION,
         "name": saved.name,
         "missing": saved.missing,
-        "settings": saved.wishes.as_json(),
+        "settings": saved.settings.as_json(),
     }
     members = {ABOUT: json.dumps(about, indent=1).encode(), TABLE: saved.table, FIT: saved.fit}
     with replacing(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
@@ -82,10 +82,12 @@ def read_analysis(path: Path) -> SavedAnalysis:
     if TABLE in found and FIT in found:
         raise FileError("The analysis has both a table and a fit. It is damaged or manipulated.")
     try:
-        wishes = wishes_of(about["settings"])
+        settings = checked_settings(about["settings"])
     except InputError as error:
         raise FileError(f"The settings of the analysis are wrong: {error}") from None
-    return SavedAnalysis(about["name"], about["missing"], wishes, found.get(TABLE), found.get(FIT))
+    return SavedAnalysis(
+        about["name"], about["missing"], settings, found.get(TABLE), found.get(FIT)
+    )
 
 
 def _about(raw: bytes) -> dict[str, Any]:

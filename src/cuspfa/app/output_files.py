@@ -11,7 +11,7 @@ from cuspfa._utils.arguments import one_of
 from cuspfa.app.analysis import Analysis
 from cuspfa.app.analysis_file import SavedAnalysis, write_analysis
 from cuspfa.app.file_names import stem_of
-from cuspfa.app.wishes import Wishes
+from cuspfa.app.page_settings import PageSettings
 from cuspfa.cli.written_tables import field_text
 from cuspfa.data.tables.cells import clean
 from cuspfa.data.tables.column_names import not_a_formula
@@ -28,14 +28,18 @@ SUPPRESSED = 0.3
 
 
 def write_output(
-    job: dict[str, Any], path: Path, analysis: Analysis, wishes: Wishes, posterior: Posterior
+    job: dict[str, Any],
+    path: Path,
+    analysis: Analysis,
+    settings: PageSettings,
+    posterior: Posterior,
 ) -> str:
     """Write what is asked for to `path`, and return the name that it is offered by."""
     what, stem = job["what"], stem_of(analysis.name)
     one_of("what", what, OUTPUTS)
     asked = job["asked"]
     if what == "report":
-        aligned = analysis.aligned(wishes, posterior)
+        aligned = analysis.aligned(settings, posterior)
         title = f"Factor analysis of {clean(analysis.name) or '25 personality items'}"
         write_report(posterior, path, title=title, aligned=aligned)
         return f"{stem}-report.html"
@@ -49,7 +53,7 @@ def write_output(
         tables = posterior.apa_tables(
             suppress=SUPPRESSED if asked.get("suppress") == "1" else 0.0,
             intervals=asked.get("intervals") == "1",
-            draws=analysis.aligned(wishes, posterior).draws,
+            draws=analysis.aligned(settings, posterior).draws,
         )
         write_tables(tables, target)
         target.replace(path)
@@ -57,7 +61,7 @@ def write_output(
     if what == "scores":
         path.write_text(_scores_text(analysis, posterior), encoding="utf-8")
         return f"{stem}-scores.csv"
-    _write_analysis(asked, path, analysis, wishes, posterior)
+    _write_analysis(asked, path, analysis, settings, posterior)
     return f"{stem}{ANALYSIS_SUFFIX}"
 
 
@@ -73,7 +77,11 @@ def _scores_text(analysis: Analysis, posterior: Posterior) -> str:
 
 
 def _write_analysis(
-    asked: dict[str, str], path: Path, analysis: Analysis, wishes: Wishes, posterior: Posterior
+    asked: dict[str, str],
+    path: Path,
+    analysis: Analysis,
+    settings: PageSettings,
+    posterior: Posterior,
 ) -> None:
     """With the table or, to be shared without its rows, with the fit alone."""
     table = fit = None
@@ -84,5 +92,5 @@ def _write_analysis(
         inside.unlink()
     elif analysis.stored is not None:
         table = analysis.stored.read_bytes()
-    saved = SavedAnalysis(analysis.name, analysis.missing, wishes, table, fit)
+    saved = SavedAnalysis(analysis.name, analysis.missing, settings, table, fit)
     write_analysis(saved, path)

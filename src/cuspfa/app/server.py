@@ -50,10 +50,10 @@ TO_CLOSE = 2
 """Seconds that open connections have at the end."""
 ALL_OPEN = (
     "<!DOCTYPE html><html lang='en'><meta charset='utf-8'><title>cuspfa</title>"
-    "<h1>As many pages are open as may be</h1>"
-    "<p>This page opens by itself when one of the others is closed."
+    "<h1>The largest number of pages is open</h1>"
+    "<p>Close one of the other pages. This page opens then."
 )
-ASKED_AGAIN = "2"
+SECONDS_TO_RELOAD = "2"
 """Seconds after which a browser asks again for a page that had no place."""
 
 
@@ -106,18 +106,18 @@ def make_app(
 
 
 async def _too_large(request: Request, error: Exception) -> Response:
-    return PlainTextResponse("More bytes than are taken.", 413)
+    return PlainTextResponse("The request is too large.", 413)
 
 
 async def _too_slow(request: Request, error: Exception) -> Response:
-    return PlainTextResponse("The request came too slowly.", 408)
+    return PlainTextResponse("The request took too long.", 408)
 
 
 async def _new_page(request: Request) -> Response:
     session = await request.app.state.sessions.create()
     if session is None:
         # A browser closes a page only after it has the next one: a place may be free very soon.
-        return HTMLResponse(ALL_OPEN, 503, {"refresh": ASKED_AGAIN})
+        return HTMLResponse(ALL_OPEN, 503, {"refresh": SECONDS_TO_RELOAD})
     return RedirectResponse(f"{request.url.path}page/{session.id}/", 303)
 
 
@@ -177,7 +177,7 @@ async def _ask(request: Request) -> Response:
     try:
         asked: Any = json.loads(await request.body())
     except (ValueError, RecursionError):
-        return PlainTextResponse("No JSON.", 400)
+        return PlainTextResponse("The message is not JSON.", 400)
     if not isinstance(asked, dict) or asked.get("do") not in JOBS:
         return PlainTextResponse("Unknown job.", 400)
     job = {"do": asked["do"]}
@@ -211,7 +211,7 @@ def _session(request: Request) -> Session | None:
 
 
 def _gone() -> Response:
-    return PlainTextResponse("This page is not open any more. Load it again.", 404)
+    return PlainTextResponse("This page has been closed. Load it again.", 404)
 
 
 def _text(package: str, name: str) -> str:

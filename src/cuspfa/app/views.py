@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from cuspfa._utils.wording import counted
 from cuspfa.app.analysis import Analysis, ColumnLine
-from cuspfa.app.wishes import LIKELIHOODS, ROTATIONS, Wishes
+from cuspfa.app.page_settings import LIKELIHOODS, ROTATIONS, PageSettings
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.error_curve import TOLERATED
 from cuspfa.reporting.citations import references
@@ -50,11 +50,11 @@ def app_templates() -> Environment:
     )
 
 
-def table_part(analysis: Analysis, wishes: Wishes) -> dict[str, Any]:
+def table_part(analysis: Analysis, settings: PageSettings) -> dict[str, Any]:
     """The table of columns."""
     lines = analysis.columns()
     shown = [(one, _histogram(one)) for one in lines]
-    file, chosen = analysis.file, set(wishes.columns)
+    file, chosen = analysis.file, set(settings.columns)
     size = "" if file is None else f"{counted(file.n_rows, 'row')}, {counted(len(lines), 'column')}"
     html = (
         app_templates()
@@ -70,7 +70,7 @@ def table_part(analysis: Analysis, wishes: Wishes) -> dict[str, Any]:
         app_templates()
         .get_template("controls.html")
         .render(
-            wishes=wishes,
+            settings=settings,
             rotations=ROTATIONS,
             likelihoods=LIKELIHOODS,
             errors=TOLERATED,
@@ -83,13 +83,15 @@ def table_part(analysis: Analysis, wishes: Wishes) -> dict[str, Any]:
         "size": size,
         "html": html,
         "controls": controls,
-        "settings": wishes.as_json(),
+        "settings": settings.as_json(),
         "missing": analysis.missing,
         "has_rows": file is not None,
     }
 
 
-def answer_part(posterior: Posterior, wishes: Wishes, *, with_curve: bool) -> dict[str, Any]:
+def answer_part(
+    posterior: Posterior, settings: PageSettings, *, with_curve: bool
+) -> dict[str, Any]:
     """The number of factors and the loadings, which are known first."""
     k = posterior.n_active
     said = headline_of(posterior) if with_curve else headline(count_of(posterior))
@@ -100,14 +102,14 @@ def answer_part(posterior: Posterior, wishes: Wishes, *, with_curve: bool) -> di
         .render(
             n_factors=k,
             headline=said,
-            asked=asked(wishes, posterior),
+            settings=settings_in_words(settings, posterior),
             warnings=[] if known is None else warning_texts(known),
             map=Markup(render_map()) if k else "",
         )
     )
     return {
         "html": html,
-        "settings": wishes.as_json(),
+        "settings": settings.as_json(),
         "n_factors": k,
         "headline": said,
         "names": list(posterior.factor_names),
@@ -115,29 +117,31 @@ def answer_part(posterior: Posterior, wishes: Wishes, *, with_curve: bool) -> di
     }
 
 
-def report_part(posterior: Posterior, wishes: Wishes, aligned: AlignedDraws) -> dict[str, Any]:
+def report_part(
+    posterior: Posterior, settings: PageSettings, aligned: AlignedDraws
+) -> dict[str, Any]:
     """The sections of the report, with intervals."""
     content = gather(posterior, aligned=aligned, other_axes=False)
     return {
         "html": render_sections(content),
-        "settings": wishes.as_json(),
+        "settings": settings.as_json(),
         "data": page_data(content),
         "methods": methods_paragraph(posterior, content.n_draws),
         "bibtex": "\n\n".join(one.bibtex for one in references(posterior)),
     }
 
 
-def asked(wishes: Wishes, posterior: Posterior) -> str:
+def settings_in_words(settings: PageSettings, posterior: Posterior) -> str:
     """The settings of an answer in words."""
     said = [counted(len(posterior.column_names), "column"), axes_name(posterior.rotation)]
-    if wishes.n_factors is not None:
+    if settings.n_factors is not None:
         said.append("number of factors given")
-    if wishes.model_error == "auto":
+    if settings.model_error == "auto":
         said.append("model error learned")
-    elif wishes.model_error:
-        said.append(f"tolerated RMSEA {wishes.model_error:g}")
-    if wishes.likelihood != "gaussian":
-        said.append(f"likelihood {wishes.likelihood}")
+    elif settings.model_error:
+        said.append(f"tolerated RMSEA {settings.model_error:g}")
+    if settings.likelihood != "gaussian":
+        said.append(f"likelihood {settings.likelihood}")
     return ", ".join(said)
 
 

@@ -25,14 +25,14 @@ from cuspfa.app.analysis import (
     open_example,
     open_fit,
     open_table,
-    wishes_of_fit,
+    settings_of_fit,
 )
 from cuspfa.app.analysis_file import is_analysis, read_analysis
 from cuspfa.app.file_names import FOLDER_PREFIX, shown_name, stored_as
 from cuspfa.app.job_queue import JobQueue
 from cuspfa.app.output_files import write_output
+from cuspfa.app.page_settings import ROTATIONS, PageSettings, checked_settings
 from cuspfa.app.views import answer_part, report_part, table_part
-from cuspfa.app.wishes import ROTATIONS, Wishes, wishes_of
 from cuspfa.cli.progress import iteration_text
 from cuspfa.data.tables.reader import is_saved_fit
 from cuspfa.datasets import simulate
@@ -45,7 +45,7 @@ QUICK_FIT = 3.0
 """Seconds of a fit up to which others are made in advance."""
 NEAR_NUMBERS = (1, -1, 2, -2)
 """Other numbers of factors that are fitted in advance, by their distance."""
-TOLD_EVERY = 0.15
+SECONDS_BETWEEN_MESSAGES = 0.15
 """Seconds between two messages on progress."""
 FIRST_READ = 64
 """Bytes that tell what a file is."""
@@ -58,7 +58,7 @@ class Worker:
     def __init__(self, folder: Path, jobs: JobQueue, send: Send) -> None:
         self.folder, self.jobs, self.send = folder, jobs, send
         self.analysis: Analysis | None = None
-        self.wishes = Wishes()
+        self.settings = PageSettings()
         self.posterior: Posterior | None = None
         self.seconds = 0.0
         """Of the last fit that was not known before."""
@@ -92,7 +92,7 @@ class Worker:
             self.send("busy", {"text": "Reading the file", "can_stop": True})
             self._open(job)
         elif do == "fit":
-            self._fit(wishes_of(job["settings"]))
+            self._fit(checked_settings(job["settings"]))
         else:
             self._write(job)
 
@@ -147,57 +147,57 @@ class Worker:
             inside.write_bytes(saved.fit)
             self._show_fit(open_fit(inside, name))
         elif saved.table is None:
-            self._show(open_example(), saved.wishes)
+            self._show(open_example(), saved.settings)
         else:
             name = shown_name(saved.name)
             inside = path.with_name(f"inside-{stored_as(name)}")
             inside.write_bytes(saved.table)
-            self._show(open_table(inside, name, saved.missing), saved.wishes)
+            self._show(open_table(inside, name, saved.missing), saved.settings)
 
-    def _show(self, analysis: Analysis, wishes: Wishes | None) -> None:
-        """A new table; with wishes, fitted at once."""
-        ready = wishes or Wishes(analysis.usual)
+    def _show(self, analysis: Analysis, settings: PageSettings | None) -> None:
+        """A new table; with settings, fitted at once."""
+        ready = settings or PageSettings(analysis.usual)
         self.analysis, self.posterior, self.steps = analysis, None, []
-        self.wishes = ready
+        self.settings = ready
         self.send("table", table_part(analysis, ready))
-        if wishes is not None:
+        if settings is not None:
             self._fit(ready)
 
     def _show_fit(self, analysis: Analysis) -> None:
         assert analysis.loaded is not None
-        self._show(analysis, wishes_of_fit(analysis.loaded))
+        self._show(analysis, settings_of_fit(analysis.loaded))
 
     # --- answers ---
 
-    def _fit(self, wishes: Wishes) -> None:
+    def _fit(self, settings: PageSettings) -> None:
         if self.analysis is None:
             raise InputError("Open a file first.")
         self.steps = []
-        self.wishes = wishes
+        self.settings = settings
         began, told = time.perf_counter(), 0.0
 
         def on_iteration(at: Any) -> None:
             nonlocal told
-            if time.perf_counter() - told > TOLD_EVERY:
+            if time.perf_counter() - told > SECONDS_BETWEEN_MESSAGES:
                 told = time.perf_counter()
                 self.send("busy", {"text": f"Fitting: {iteration_text(at)}", "can_stop": True})
 
-        known = self.analysis.has_fit(wishes)
+        known = self.analysis.has_fit(settings)
         if not known:
-            latent = wishes.likelihood != "gaussian"
+            latent = settings.likelihood != "gaussian"
             how = ": one number of factors after the other" if latent else ""
             self.send("busy", {"text": f"Fitting{how}", "can_stop": True})
         try:
-            posterior = self.analysis.fit(wishes, on_iteration)
+            posterior = self.analysis.fit(settings, on_iteration)
         except StoppedEarly as stopped:
             posterior = stopped.posterior
         if not known:
             self.seconds = time.perf_counter() - began
         self.posterior = posterior
         has_curve = "model_error_curve" in posterior.__dict__
-        self.send("answer", answer_part(posterior, wishes, with_curve=has_curve))
-        self.steps = [self._tell_curve, self._tell_report]
-        plain = replace(wishes, names=())
+        self.send("answer", answer_part(posterior, settings, with_curve=has_curve))
+        self.steps = [self._send_curve, self._send_report]
+        plain = replace(settings, names=())
         ahead = [
             replace(plain, rotation=one) for one in (None, *ROTATIONS) if one != plain.rotation
         ]
@@ -205,29 +205,29 @@ class Worker:
             ahead += _may_be_next(plain, posterior)
         self.steps += [self._in_advance(one) for one in ahead]
 
-    def _tell_curve(self) -> None:
+    def _send_curve(self) -> None:
         """The headline with the number of factors by tolerated error."""
         assert self.analysis is not None
         assert self.posterior is not None
         if "model_error_curve" not in self.posterior.__dict__:
             self.send("busy", {"text": "Factors by tolerated model error"})
-            part = answer_part(self.posterior, self.wishes, with_curve=True)
-            self.analysis.share_curve(self.wishes, self.posterior)
+            part = answer_part(self.posterior, self.settings, with_curve=True)
+            self.analysis.keep_curve(self.settings, self.posterior)
             self.send("answer", part)
 
-    def _tell_report(self) -> None:
+    def _send_report(self) -> None:
         assert self.analysis is not None
         assert self.posterior is not None
         self.send("busy", {"text": "Draws from the posterior, intervals and figures"})
-        aligned = self.analysis.aligned(self.wishes, self.posterior)
-        self.send("report", report_part(self.posterior, self.wishes, aligned))
+        aligned = self.analysis.aligned(self.settings, self.posterior)
+        self.send("report", report_part(self.posterior, self.settings, aligned))
         self.send("busy", {"text": ""})
 
-    def _in_advance(self, wishes: Wishes) -> Callable[[], None]:
+    def _in_advance(self, settings: PageSettings) -> Callable[[], None]:
         def fit() -> None:
             assert self.analysis is not None
             try:
-                _ = self.analysis.fit(wishes).rotated_solution
+                _ = self.analysis.fit(settings).rotated_solution
             except StoppedEarly:
                 raise KeyboardInterrupt from None
 
@@ -238,31 +238,31 @@ class Worker:
             raise InputError("There is no fit yet.")
         self.send("busy", {"text": "Writing the file"})
         path = self.folder / f"out-{int(job['id'])}"
-        name = write_output(job, path, self.analysis, self.wishes, self.posterior)
+        name = write_output(job, path, self.analysis, self.settings, self.posterior)
         self.send("written", {"id": job["id"], "path": path.name, "name": name})
 
 
-def _may_be_next(wishes: Wishes, posterior: Posterior) -> list[Wishes]:
+def _may_be_next(settings: PageSettings, posterior: Posterior) -> list[PageSettings]:
     """Settings that differ in one thing, the nearest first."""
-    if wishes.likelihood != "gaussian":
+    if settings.likelihood != "gaussian":
         return []
     k, p = posterior.n_active, len(posterior.column_names)
     numbers = [k + step for step in NEAR_NUMBERS if 0 < k + step < p]
-    found = [replace(wishes, n_factors=number) for number in (k, *numbers)]
-    if wishes.n_factors is not None:
-        found.append(replace(wishes, n_factors=None))
+    found = [replace(settings, n_factors=number) for number in (k, *numbers)]
+    if settings.n_factors is not None:
+        found.append(replace(settings, n_factors=None))
     else:
         sizes = sorted(TOLERATED, key=lambda size: abs(size - 0.05))
-        found += [replace(wishes, model_error=size) for size in sizes]
-    return [one for one in found if one != wishes]
+        found += [replace(settings, model_error=size) for size in sizes]
+    return [one for one in found if one != settings]
 
 
 def _warm_up() -> None:
     """A small fit and its report, so that the first one of the page does not wait for anything."""
     model = CuspFactorAnalysis(rotation="oblimin").fit(simulate(60, 6, 1, random_state=0).X)
     posterior = model.posterior_
-    answer_part(posterior, Wishes(), with_curve=True)
-    report_part(posterior, Wishes(), posterior.align(draws=posterior.draw(50)))
+    answer_part(posterior, PageSettings(), with_curve=True)
+    report_part(posterior, PageSettings(), posterior.align(draws=posterior.draw(50)))
 
 
 def _sender(stream: IO[bytes]) -> Send:

@@ -32,7 +32,10 @@ def run_page(*, port: int, browser: bool, max_upload: int, max_time: float) -> N
 
     def on_ready(credentials: Credentials) -> None:
         console = Terminal()
-        console.print("The page is open to you alone, at", soft_wrap=True)
+        console.print(
+            "Open this address in a browser. It works only on this machine, and has your key:",
+            soft_wrap=True,
+        )
         console.print(credentials.printed_address, soft_wrap=True, markup=False)
         console.print("Ctrl-C ends it and removes the data.", soft_wrap=True)
         if browser:

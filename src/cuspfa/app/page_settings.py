@@ -1,4 +1,4 @@
-"""What a person asks of a fit: columns, number of factors, axes, tolerated error."""
+"""The settings of a page: columns, number of factors, axes, tolerated error."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ LONGEST_FACTOR_NAME, MOST_NAMES = 200, 1000
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """The settings of a page."""
+class PageSettings:
+    """What the user chose on the page."""
 
     columns: tuple[str, ...] = ()
-    """Those that are ticked, in the order of the table."""
+    """Those that are selected, in the order of the table."""
     rotation: RotationName | None = "oblimin"
     n_factors: int | None = None
     """None to find it."""
@@ -40,7 +40,7 @@ class Wishes:
     """Of the factors; none for numbers."""
 
     @property
-    def fitted(self) -> Wishes:
+    def fitted(self) -> PageSettings:
         """Without what can be changed after the fit."""
         return replace(self, rotation=None, names=())
 
@@ -56,14 +56,14 @@ class Wishes:
         }
 
 
-def wishes_of(values: Any) -> Wishes:
-    """The wishes that a page or a file has sent, or an error that says what is wrong with them."""
+def checked_settings(values: Any) -> PageSettings:
+    """Settings that a page or a file has sent, or an error that names what is wrong."""
     if not isinstance(values, dict):
         raise must_be("settings", "an object", type(values).__name__)
-    unknown = set(values) - set(Wishes().as_json())
+    unknown = set(values) - set(PageSettings().as_json())
     if unknown:
         raise InputError(f"settings has an unknown entry {sorted(map(str, unknown))[0]!r}.")
-    rotation = values.get("rotation", Wishes.rotation)
+    rotation = values.get("rotation", PageSettings.rotation)
     if rotation is not None:
         one_of("rotation", rotation, ROTATIONS)
     likelihood = values.get("likelihood", "gaussian")
@@ -72,7 +72,7 @@ def wishes_of(values: Any) -> Wishes:
     size = values.get("model_error", 0.0)
     if size != "auto" and not (is_number(size) and 0 <= size <= LARGEST_MODEL_ERROR):
         raise must_be("model_error", f"auto or a number from 0 to {LARGEST_MODEL_ERROR}", size)
-    return Wishes(
+    return PageSettings(
         columns=_texts("columns", values.get("columns", [])),
         rotation=rotation,
         n_factors=None if number is None else whole("n_factors", number, 0),
@@ -89,27 +89,27 @@ def _texts(name: str, found: Any, most: int = 100_000, longest: int = 10_000) ->
     return tuple(found)
 
 
-def options_of(
-    wishes: Wishes,
+def fit_options(
+    settings: PageSettings,
     data: str | None,
     every: Sequence[str],
-    ticked: Sequence[str],
+    selected: Sequence[str],
     missing: str,
 ) -> FitOptions:
-    """The command line of `cuspfa fit` for these wishes.
+    """The command line of `cuspfa fit` for these settings.
 
     Parameters
     ----------
-    wishes : Wishes
+    settings : PageSettings
         What is asked.
     data : str or None
         The name of the file; None for the example.
-    every, ticked : list of str
+    every, selected : list of str
         All columns of the table, and those that the program analyses by itself.
     missing : str
         Codes for missing values, with commas between them.
     """
-    chosen, usual = set(wishes.columns), set(ticked)
+    chosen, usual = set(settings.columns), set(selected)
     left_out = [name for name in every if name in usual and name not in chosen]
     added = [name for name in every if name in chosen and name not in usual]
     return FitOptions(
@@ -118,11 +118,11 @@ def options_of(
         exclude=[_with_commas(left_out)] if left_out else None,
         include=[_with_commas(added)] if added else None,
         read=ReadingOptions(missing=[missing] if missing else None),
-        factors=wishes.n_factors,
-        rotation=wishes.rotation,
-        model_error=wishes.model_error,
-        likelihood=wishes.likelihood,
-        show=ShowOptions(names=_with_commas(wishes.names) if wishes.names else None),
+        factors=settings.n_factors,
+        rotation=settings.rotation,
+        model_error=settings.model_error,
+        likelihood=settings.likelihood,
+        show=ShowOptions(names=_with_commas(settings.names) if settings.names else None),
     )
 
 
