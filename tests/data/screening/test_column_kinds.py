@@ -97,6 +97,16 @@ def test_codes_for_missing_values_make_no_other_kind() -> None:
     assert [one.kind for one in column_kinds(table)] == ["few_points", "codes"]
 
 
+def test_amounts_that_are_mostly_zero_are_no_codes() -> None:
+    rng = np.random.default_rng(2)
+    pools = np.zeros(2000)
+    pools[:13] = rng.choice(np.arange(144, 800), 13, replace=False)
+    assert kind_of(pools) == "counts"
+    codes = np.zeros(2000)
+    codes[:100] = rng.choice([101.0, 205.0, 342.0], 100)
+    assert kind_of(codes) == "codes"
+
+
 def test_few_rows_and_empty_columns_are_not_judged() -> None:
     assert column_kinds(np.ones((19, 2)) * [[1.0, 2.0]]) == ()
     hardly = np.full((50, 1), np.nan)

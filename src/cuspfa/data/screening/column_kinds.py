@@ -5,7 +5,8 @@ A column is the first of these that applies to its observed values:
 - "binary": two different values;
 - "few_points": 3 to 11 points on a grid of equal steps, such as 1 to 6;
 - "codes": 3 to 50 different whole numbers that span more than ten times their number and are no
-  multiples of a unit, such as 101, 205, 342: most likely numbers of categories;
+  multiples of a unit, each but 0 in five rows or more, such as 101, 205, 342: most likely numbers
+  of categories;
 - "counts": whole numbers from 0 on, of which at least one in twenty is 0;
 - "skewed": a skewness beyond ±2, and beyond ±1 without the hundredth of the values at each end, so
   that a few outlying rows do not make it so;
@@ -237,7 +238,10 @@ def _kinds_of_few(look: Array, n: Indices, skewness: Array) -> list[_Kind | None
             found.append(_Kind("few_points", int(levels[j]), bool(much)))
         else:
             wide = off_grid[j] or points[j] > CODE_SPAN * levels[j]
-            fits = levels[j] <= min(MOST_CODES, n[j] // ROWS_A_CODE)
+            # Amounts that are mostly zero have few values too.
+            zeros = int(np.sum(ordered[:, j] == 0))
+            rows_a_code = (n[j] - zeros) / (levels[j] - (zeros > 0))
+            fits = levels[j] <= MOST_CODES and rows_a_code >= ROWS_A_CODE
             codes = whole[j] and wide and fits and _has_no_unit(ordered[: n[j], j])
             found.append(_Kind("codes") if codes else None)
     return found
