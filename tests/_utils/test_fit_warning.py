@@ -52,6 +52,7 @@ from cuspfa._utils.fit_warning import (
     LongFit,
     LowKmo,
     ModelErrorNotLearned,
+    ModeNotFound,
     NearConstant,
     NeverCoObserved,
     PossibleMissingCode,
@@ -109,6 +110,7 @@ EVERY: list[FitWarning] = [
     VariationalOutOfTime(0.3, False, None),
     BoundDecreased(),
     SamplerOutOfTime(5.0),
+    ModeNotFound((1, 2)),
     ChainsNotConverged(math.inf, "log-likelihood", 500, 5),
     TooFewDraws(31.0, "number of factors", 40, 1),
 ]

@@ -684,6 +684,24 @@ class CountsNotConverged(FitWarning):
 
 
 @dataclass(frozen=True)
+class ModeNotFound(FitWarning):
+    """Steps to the mode of a posterior over single cells ended before it."""
+
+    code = "mode_not_found"
+    not_converged = True
+    numbers: tuple[int, ...]
+    """Of factors."""
+
+    def message(self, form: Form) -> str:
+        numbers = ", ".join(map(str, self.numbers))
+        return (
+            f"Not converged: the mode of the posterior was not found for K = {numbers} factors, "
+            "and the number of factors may be wrong. Drop columns that are not what the "
+            "likelihood says, such as identifiers or coordinates as counts, and copies of others."
+        )
+
+
+@dataclass(frozen=True)
 class VariationalOutOfTime(FitWarning):
     """A variational fit stopped at `max_time`."""
 

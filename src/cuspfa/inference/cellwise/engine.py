@@ -60,6 +60,7 @@ FACTORS_EXPECTED = 8
 CELLS_CONVERGED = "converged: the mode of the posterior was found"
 CELLS_OUT_OF_TIME = "out of time: stopped at max_time, with the best of what was found by then"
 CELLS_NOT_CONVERGED = "not converged: expectation propagation did not converge for some rows"
+CELLS_NOT_FOUND = "not converged: the mode of the posterior was not found"
 
 
 class CellFit(NamedTuple):
@@ -72,7 +73,6 @@ class CellFit(NamedTuple):
     """None where rows came by blocks."""
     mode: CellMode
     entries: list[SearchEntry]
-    converged: bool
     limit: int | None
     """Most factors that were tried, where there are too few rows for more."""
     out_of_time: bool = False
@@ -84,11 +84,21 @@ class CellFit(NamedTuple):
         return int(self.mode.loadings.shape[1])
 
     @property
+    def converged(self) -> bool:
+        """Was the mode found, of all numbers of factors that were compared?"""
+        return self.status == CELLS_CONVERGED
+
+    @property
     def status(self) -> str:
         """How the fit ended."""
         if self.out_of_time:
             return CELLS_OUT_OF_TIME
-        return CELLS_CONVERGED if self.converged else CELLS_NOT_CONVERGED
+        return CELLS_NOT_FOUND if self.not_found else _status(self.mode)
+
+    @property
+    def not_found(self) -> tuple[int, ...]:
+        """Numbers of factors whose mode was not found, so that their score is too low."""
+        return tuple(one.n_factors for one in self.entries if one.status == CELLS_NOT_FOUND)
 
     @property
     def is_exact(self) -> bool:
@@ -141,9 +151,8 @@ def infer_cells(
         entries = [_entry(two, float(weight), two.n_factors in tied) for two, weight in pairs]
         entries += [_entry(two, 0.0, tied=False)._replace(evidence=np.nan) for two in found.behind]
         entries.sort(key=lambda entry: entry.n_factors)
-    converged = _converged(one) and not late
     held = None if isinstance(values, RowBlocks) else values
-    return CellFit(likelihood, held, one.state, one.mode, entries, converged, limit, late)
+    return CellFit(likelihood, held, one.state, one.mode, entries, limit, late)
 
 
 def draw_cells(
@@ -325,8 +334,10 @@ def check_chains_fit(
 # --- the search as the posterior keeps it ---
 
 
-def _converged(one: CellCandidate) -> bool:
-    return bool(one.mode.at.converged)
+def _status(mode: CellMode) -> str:
+    if not mode.found:
+        return CELLS_NOT_FOUND
+    return CELLS_CONVERGED if mode.at.converged else CELLS_NOT_CONVERGED
 
 
 def _entry(one: CellCandidate, weight: float, tied: bool) -> SearchEntry:
@@ -339,5 +350,5 @@ def _entry(one: CellCandidate, weight: float, tied: bool) -> SearchEntry:
         tied=tied,
         weight=weight,
         n_iter=0,
-        status=CELLS_CONVERGED if _converged(one) else CELLS_NOT_CONVERGED,
+        status=_status(one.mode),
     )

@@ -55,8 +55,10 @@ from cuspfa.model.likelihoods.base import Likelihood
 from cuspfa.model.prior import CuspPrior
 from cuspfa.model.slabs import LOG_2PI, Slab
 
-MODE_STEPS, MODE_TOLERANCE, MODE_HALVINGS = 30, 0.01, 8
+MODE_STEPS, MODE_TOLERANCE, MODE_HALVINGS = 300, 0.01, 8
 """Most steps to the mode, the expected gain in nats at which they end, and halvings of each."""
+LARGEST_GAIN_LEFT = 0.5
+"""Expected gain in nats of one more step, up to which the mode counts as found."""
 MODE_MEMORY = 8
 """Earlier steps that correct the curvature."""
 LONGEST_STEP = 2.0
@@ -106,6 +108,8 @@ class CellMode(NamedTuple):
     """(d, K(K − 1)/2) directions in which a rotation of Λ moves them."""
     reached: bool = True
     """False where time ended before the last step."""
+    found: bool = True
+    """False where steps ended although one more was expected to gain more than a little."""
 
     @property
     def held(self) -> PropagatedRows | None:
@@ -185,15 +189,19 @@ def find_mode(
     curvature, and scoring alone oscillates: earlier steps correct it (BFGS). After each step
     the slab's hyperparameters are updated, where they are learned. No step begins after `deadline`,
     a time of `time.monotonic`.
+
+    The products of gradients are no curvature where rows differ in few ways, as those of columns
+    with two values: a step that does not rise however often it is halved is followed by steps with
+    the information of known scores, which rise slowly and surely.
     """
     p, size = len(loadings), loadings.size
     loadings, packed = loadings @ _axes(loadings), likelihood.pack(parameters)
-    at = propagated_at(rows, likelihood, parameters, loadings)
     counted = counted_values(rows, p)
     direct = bool(np.any(likelihood.direct))
     owner = np.concatenate([np.repeat(np.arange(p), loadings.shape[1]), likelihood.packed_owner])
     few = len(owner) > MOST_LEARNED_SHARE * counted
     way: InformationWay = "known scores" if few else "products"
+    at = propagated_at(rows, likelihood, parameters, loadings, way=way)
 
     def curvature(
         loadings: Array, packed: Array, at: RowsAt, slab: Slab
@@ -214,7 +222,7 @@ def find_mode(
     past: list[tuple[Array, Array]] = []
     part = before = np.zeros(size + len(packed))
     moved = loadings
-    reached = True
+    reached, left = True, 0.0
     for number in range(MODE_STEPS):
         if time.monotonic() > deadline:
             reached = False
@@ -227,7 +235,8 @@ def find_mode(
             if change @ part > 0.0:
                 past = [*past[1 - MODE_MEMORY :], (part, change)]
         step, here = _quasi_newton(gradient, precision, past), log_posterior(loadings, packed, at)
-        if 0.5 * float(gradient @ step) < MODE_TOLERANCE:
+        left = 0.5 * float(gradient @ step)
+        if left < MODE_TOLERANCE:
             break
         step = _limited(step, size)
         for halved in range(MODE_HALVINGS):
@@ -235,12 +244,24 @@ def find_mode(
             there_loadings = loadings + part[:size].reshape(loadings.shape)
             there = packed + part[size:]
             there_at = propagated_at(
-                rows, likelihood, likelihood.unpack(there), there_loadings, at, MODE_EP_TOLERANCE
+                rows,
+                likelihood,
+                likelihood.unpack(there),
+                there_loadings,
+                at,
+                MODE_EP_TOLERANCE,
+                way,
             )
             if log_posterior(there_loadings, there, there_at) > here:
                 break
         else:
-            break
+            if not past and way == "known scores":
+                break
+            if isinstance(rows, RowBlocks) and way != "known scores":
+                parameters = likelihood.unpack(packed)
+                at = rows.propagated(parameters, loadings, MODE_EP_TOLERANCE, "known scores")
+            past, part, way = [], np.zeros_like(part), "known scores"
+            continue
         axes = _axes(there_loadings)
         loadings, packed = there_loadings @ axes, there
         # What is remembered turns with the loadings.
@@ -250,14 +271,18 @@ def find_mode(
         at = there_at.rotated(axes)
         spread = precision.inverse_diagonal()[:size].reshape(loadings.shape)
         slab = slab.update_hyperparameters(np.sum(loadings**2 + spread, axis=0), p)
-    if reached and isinstance(at, PropagatedRows) and not direct:
-        at, loadings, packed = _corrected(at, loadings, packed, likelihood, slab, share)
     given = likelihood, slab, share
-    if direct or few:
-        whole, rotations = _louis_curvature(loadings, packed, at, counted, *given)
+    if reached and isinstance(at, PropagatedRows) and not direct:
+        at, loadings, packed = _corrected(at, loadings, packed, *given)
+    parameters = likelihood.unpack(packed)
+    louis = direct or few or bool(np.any(likelihood.exact_information))
+    last: InformationWay = "louis" if louis else "products"
+    if isinstance(rows, RowBlocks) and last != way:
+        at = rows.propagated(parameters, loadings, MODE_EP_TOLERANCE, last)
+    if louis:
+        whole, rotations = _louis_curvature(loadings, packed, at, rows, counted, *given)
     else:
         _, whole, rotations = _curvature(loadings, packed, at, counted, *given)
-    parameters = likelihood.unpack(packed)
     if isinstance(rows, RowBlocks):
         beyond = rows.corrections(parameters, loadings)
     else:
@@ -276,6 +301,7 @@ def find_mode(
         whole,
         rotations,
         reached,
+        left <= LARGEST_GAIN_LEFT,
     )
 
 
@@ -501,6 +527,7 @@ def _louis_curvature(
     loadings: Array,
     packed: Array,
     at: RowsAt,
+    rows: DistinctRows | RowBlocks,
     counted: float,
     likelihood: Likelihood,
     slab: Slab,
@@ -508,6 +535,8 @@ def _louis_curvature(
 ) -> tuple[Array, Array]:
     """The precision at the mode, and the directions of rotations, by Louis' information.
 
+    It is exact for continuous columns, whatever their distribution. Products of gradients are not:
+    those of a column with two values are singular.
     Where it is not positive, as at a mode that was not quite reached, it is raised to a part of the
     information with known scores.
     """
@@ -516,6 +545,9 @@ def _louis_curvature(
     try:
         np.linalg.cholesky(precision)
     except np.linalg.LinAlgError:
+        if isinstance(rows, RowBlocks):
+            parameters = likelihood.unpack(packed)
+            at = rows.propagated(parameters, loadings, MODE_EP_TOLERANCE, "known scores")
         _, known, _ = _curvature(loadings, packed, at, counted, *given, "known scores")
         root = np.linalg.cholesky(known)
         inner = np.linalg.solve(root, np.linalg.solve(root, precision).T)

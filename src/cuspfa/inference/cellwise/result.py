@@ -11,6 +11,7 @@ from cuspfa._utils.fit_warning import (
     FewRowsForCounts,
     FewRowsForFactors,
     FitWarning,
+    ModeNotFound,
     VariationalOutOfTime,
 )
 from cuspfa.data.cells import CellTable, PreparedCells
@@ -159,7 +160,8 @@ def cell_warnings(
     """What a fit warns of."""
     if fit.out_of_time and max_time is not None:
         return (VariationalOutOfTime(max_time, n_factors is not None, None),)
+    found: list[FitWarning] = [ModeNotFound(fit.not_found)] if fit.not_found else []
     if n_factors is None and fit.limit is not None:
         kind = FewRowsForCounts if np.any(fit.likelihood.direct) else FewRowsForFactors
-        return (kind(fit.limit, n_rows),)
-    return ()
+        found.append(kind(fit.limit, n_rows))
+    return tuple(found)

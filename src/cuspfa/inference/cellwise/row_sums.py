@@ -136,7 +136,7 @@ class SummedRows(NamedTuple):
         loadings: Array,
         way: InformationWay = "products",
     ) -> SummedGradients:
-        """Sums of the pass over the rows, whatever the arguments are."""
+        """Sums of the pass over the rows, with the information that this pass was made for."""
         return self.gradients
 
     def rotated(self, axes: Array) -> SummedRows:
@@ -178,9 +178,13 @@ class RowBlocks:
         return self._likelihood.check(self.rows[::step])
 
     def propagated(
-        self, parameters: Any, loadings: Array, tolerance: float = EP_TOLERANCE
+        self,
+        parameters: Any,
+        loadings: Array,
+        tolerance: float = EP_TOLERANCE,
+        way: InformationWay = "products",
     ) -> SummedRows:
-        """Sums over all rows, in one pass."""
+        """Sums over all rows, in one pass, with information of this kind."""
         d = loadings.size + self._likelihood.n_packed
         total, converged = 0.0, True
         gradient, information = np.zeros(d), np.zeros((d, d))
@@ -189,7 +193,7 @@ class RowBlocks:
                 block.values, self._likelihood, parameters, loadings, tolerance=tolerance
             )
             own = PropagatedRows(block, found)
-            sums = own.sums(self._likelihood, parameters, loadings)
+            sums = own.sums(self._likelihood, parameters, loadings, way)
             total += own.log_likelihood
             converged &= found.converged
             gradient += sums.gradient
@@ -230,10 +234,14 @@ def propagated_at(
     loadings: Array,
     start: RowsAt | None = None,
     tolerance: float = EP_TOLERANCE,
+    way: InformationWay = "products",
 ) -> RowsAt:
-    """Rows at loadings and parameters; `start` are the same rows nearby."""
+    """Rows at loadings and parameters; `start` are the same rows nearby.
+
+    Rows by blocks have information of the kind `way` alone.
+    """
     if isinstance(rows, RowBlocks):
-        return rows.propagated(parameters, loadings, tolerance)
+        return rows.propagated(parameters, loadings, tolerance, way)
     begin = start.found if isinstance(start, PropagatedRows) else None
     found = propagate(rows.values, likelihood, parameters, loadings, begin, tolerance)
     return PropagatedRows(rows, found)

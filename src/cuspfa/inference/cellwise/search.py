@@ -142,8 +142,8 @@ def search_cells(
 
     With `bridge` the candidates close to the best are scored by bridge sampling, unless a model
     error (in units of RMSEA) is given: its posterior has no exact sweeps, as rows by blocks have
-    none. Where `deadline`, a time
-    of `time.monotonic`, comes first, the scores are those of Laplace's method.
+    none. Nor have rows that are too few for one factor: there is nothing to compare. Where
+    `deadline`, a time of `time.monotonic`, comes first, the scores are those of Laplace's method.
     """
     rows = values if isinstance(values, RowBlocks) else DistinctRows.of(values)
     n, p = values.shape[0], len(likelihood.direct)
@@ -182,7 +182,7 @@ def search_cells(
             break
         if late:
             break
-    if not bridge or late or share < 1.0 or isinstance(values, RowBlocks):
+    if not bridge or late or limit == 0 or share < 1.0 or isinstance(values, RowBlocks):
         return CellSearch(tuple(found), limit, late)
     rng = np.random.default_rng(0) if rng is None else rng
     top = max(found, key=lambda one: one.laplace)
@@ -198,7 +198,10 @@ def search_cells(
             return CellSearch(tuple(found), limit, out_of_time=True)
         assert one.state is not None
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            bridged = bridged_evidence(one.mode, one.state, values, likelihood, prior, rng)
+            try:
+                bridged = bridged_evidence(one.mode, one.state, values, likelihood, prior, rng)
+            except np.linalg.LinAlgError:  # draws so far out that there is no probability
+                bridged = Evidence(-np.inf, np.inf, 0)
         scored.append(one._replace(bridged=bridged))
     if any(one.bridge_failed for one in scored):  # scores of two kinds cannot be compared
         scored = [one._replace(bridged=None) for one in scored]
@@ -252,6 +255,11 @@ def fit_cells(
                 f"The evidence of K = {k} factors of these counts is no finite number: "
                 f"{values.shape[0]} rows are too few, or counts beside zeros too large. Give fewer "
                 "factors, or drop columns with few counts."
+            )
+        if np.all(likelihood.exact_information):
+            raise DataError(
+                f"The evidence of K = {k} factors is no finite number: do columns follow from "
+                "others? Drop those that do, or use likelihood='gaussian'."
             )
         raise DataError(
             f"{values.shape[0]} rows are too few for columns with this many categories: the "

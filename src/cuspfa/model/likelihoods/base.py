@@ -198,6 +198,10 @@ class Likelihood(Protocol):
     ) -> Array:
         """Derivatives of Σ_j of the normalizers of `tilted` by packed parameters, (n, m)."""
 
+    @property
+    def exact_information(self) -> BoolArray:
+        """(q,) columns whose information is right by expectations given the scores."""
+
     # --- exact draws ---
 
     @property

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cuspfa._typing import Array, Indices
+from cuspfa._typing import Array, BoolArray, Indices
 from cuspfa.errors import DataError
 from cuspfa.model.likelihoods.base import (
     CellExpectations,
@@ -185,6 +185,11 @@ class ContinuousLikelihood(WithPseudoData):
         total = variance + noise
         logs = 0.5 * noise * ((residual / total) ** 2 - observed / total)
         return logs if self.fixed_location else np.concatenate([residual / total, logs], axis=1)
+
+    @property
+    def exact_information(self) -> BoolArray:
+        """All: the density is normal."""
+        return np.ones(len(self.names), dtype=np.bool_)
 
     @property
     def packed_owner(self) -> Indices:

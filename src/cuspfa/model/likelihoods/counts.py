@@ -106,6 +106,11 @@ class CountLikelihood:
         return True
 
     @property
+    def exact_information(self) -> BoolArray:
+        """None."""
+        return np.zeros(len(self.names), dtype=np.bool_)
+
+    @property
     def direct(self) -> BoolArray:
         """All columns."""
         return np.ones(len(self.names), dtype=np.bool_)

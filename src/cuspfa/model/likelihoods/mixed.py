@@ -181,6 +181,13 @@ class MixedLikelihood:
         return tuple(found), PseudoData(z, precision)
 
     @property
+    def exact_information(self) -> BoolArray:
+        """Column by column."""
+        own = [(part.likelihood.exact_information,) for part in self.parts]
+        found: BoolArray = self._joined(own)[0]
+        return found
+
+    @property
     def direct(self) -> BoolArray:
         """Column by column."""
         found: BoolArray = self._joined([(part.likelihood.direct,) for part in self.parts])[0]

@@ -308,6 +308,11 @@ class OrdinalLikelihood(WithPseudoData):
         return np.asarray(places[finite] > 0, dtype=np.bool_)
 
     @property
+    def exact_information(self) -> BoolArray:
+        """None."""
+        return np.zeros(len(self.names), dtype=np.bool_)
+
+    @property
     def packed_owner(self) -> Indices:
         """All cut-points of a column, after those of the one before."""
         return np.repeat(np.arange(len(self.names)), self.n_levels - 1)
