@@ -114,7 +114,7 @@ def large_fit(n: int, p: int, k: int) -> dict[str, Any]:
     data = Counts(train, np.ones(n))
     prior = PoissonFactorizationPrior().for_data(data.mean_rate)
     search = CountSearch(data, prior, CountSearchSettings(), np.random.default_rng(0), k)
-    start = search.raised(first_state(data, prior, 1), k)
+    start = search.with_columns(first_state(data, prior, 1), k)
 
     def on_iteration(number: int, bound: float, state: CountState) -> None:
         if number % 10 == 0:

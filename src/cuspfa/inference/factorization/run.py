@@ -57,8 +57,11 @@ class RunLimits(NamedTuple):
     tol: float
     """It has converged when two iterations raise the bound by less, in nats."""
     max_iter: int = 2000
+    """Most iterations."""
     deadline: float = math.inf
+    """When it ends, on the clock of `time.monotonic`."""
     accelerate: bool = True
+    """Are iterations extrapolated?"""
 
 
 def run_iterations(

@@ -40,7 +40,9 @@ class CountSearchSettings(NamedTuple):
     """How the search goes."""
 
     tol: float = 0.1
+    """A run has converged when two iterations raise the bound by less, in nats."""
     max_iter: int = 2000
+    """Most iterations of a run."""
     polish: float = 0.1
     """Times `tol`, for the last run."""
     rough_tol: float = 5.0
@@ -50,9 +52,9 @@ class CountSearchSettings(NamedTuple):
     up_iterations: int = 12
     """The same on the way up, where a sweep of `many` columns is much work."""
     many: int = 20
-    """Columns for which it is decided which of these is meant."""
+    """Columns for which it is decided whether a sweep on the way up is much work."""
     patience: int = 3
-    """Columns added in vain before the way up ends."""
+    """Columns in a row that do not raise the bound, after which none is added."""
     sweeps: int = 300
     """Exact sweeps with too many columns; a third as many after one was taken away. With fewer, the
     evidence is that of a poor maximum, and K is too small."""
@@ -273,24 +275,24 @@ class CountSearch:
         return max(self.runs.values(), key=lambda one: one.total)
 
     @property
-    def late(self) -> bool:
+    def out_of_time(self) -> bool:
         """Is the time up?"""
         return time.monotonic() >= self.settings.deadline
 
-    def up(self) -> CountState:
+    def add_columns(self) -> CountState:
         """Add columns while the bound rises, and `patience` more; the last of these starts."""
         misses, state = 0, self.best.state
         while misses < self.settings.patience and state.n_factors < self.max_factors:
             before = self.best.total
-            state = self.raised(state, state.n_factors + 1)
+            state = self.with_columns(state, state.n_factors + 1)
             most = self.settings.up_iterations if self.quick(self.settings.many) else None
             run = self.run(state, rough=True, max_iter=most)
             misses = 0 if run.total > before else misses + 1
-            if self.late:
+            if self.out_of_time:
                 break
         return state
 
-    def raised(self, state: CountState, k: int) -> CountState:
+    def with_columns(self, state: CountState, k: int) -> CountState:
         """Add columns up to k, with a few iterations of the means each; no runs of their own."""
         few = self.settings.given_iterations
         while state.n_factors < k:
@@ -302,7 +304,7 @@ class CountSearch:
         """Is one sweep so much work that fewer have to do?"""
         return bool(self.data.x.nnz * k > self.settings.quick_work)
 
-    def settled(self, state: CountState) -> CountDraw:
+    def after_sweeps(self, state: CountState) -> CountDraw:
         """Exact sweeps from a state."""
         number = self.settings.quick_sweeps if self.quick(state.n_factors) else self.settings.sweeps
         return self.sweeps(draw_from_q(state, self.prior, self.rng), number)
@@ -332,7 +334,7 @@ class CountSearch:
         start = state_at(scores, loadings, self.data, self.prior)._replace(hyper=hyper)
         return start, at
 
-    def visit(self, at: CountDraw) -> CountDraw:
+    def estimate_evidence(self, at: CountDraw) -> CountDraw:
         """Estimate the evidence of this number of columns, from where the sweeps are."""
         start, at = self.mean_state(at)
         k = at.n_factors
@@ -344,55 +346,55 @@ class CountSearch:
         return at
 
     @property
-    def likeliest(self) -> int:
+    def best_by_evidence(self) -> int:
         """The least number of columns over which none has clearly more evidence."""
         numbers = sorted(self.evidence)
         for k in numbers:
-            if not any(self.ahead(more, k) > 0 for more in numbers if more > k):
+            if not any(self.lead(more, k) > 0 for more in numbers if more > k):
                 return k
         return numbers[-1]  # not reached
 
-    def ahead(self, more: int, fewer: int) -> float:
+    def lead(self, more: int, fewer: int) -> float:
         """Nats by which more columns are better than they must be."""
         one, other = self.evidence[more], self.evidence[fewer]
         least = self.settings.least_gain + math.hypot(one.error, other.error)
         return one.value - other.value - least
 
-    def down(self, at: CountDraw, least: int) -> None:
+    def remove_columns(self, at: CountDraw, least: int) -> None:
         """Take columns away until the evidence has clearly fallen, at least to `least`."""
         while True:
-            at = self.visit(at)
-            k, best = at.n_factors, self.likeliest
+            at = self.estimate_evidence(at)
+            k, best = at.n_factors, self.best_by_evidence
             top, here = self.evidence[best], self.evidence[k]
             far = self.settings.fallen + 3 * math.hypot(top.error, here.error)
             clear = k < best and here.value < top.value - far
-            if k == 1 or (k <= least and clear) or self.late:
+            if k == 1 or (k <= least and clear) or self.out_of_time:
                 return
             at = self.without_smallest(at)
 
-    def exact(self, top: CountState) -> int:
+    def choose_by_evidence(self, top: CountState) -> int:
         """Choose K by the evidence."""
         least = self.best.state.n_factors  # by the bound, which finds too few rather than too many
         more = min(top.n_factors + top.n_factors // 2, self.max_factors)
         if not self.quick(more):
-            top = self.raised(top, more)
-        self.down(self.settled(top), least)
-        while not self.late:
-            k, most = self.likeliest, max(self.evidence)
+            top = self.with_columns(top, more)
+        self.remove_columns(self.after_sweeps(top), least)
+        while not self.out_of_time:
+            k, most = self.best_by_evidence, max(self.evidence)
             more = min(k + max(self.settings.patience, k // 4), self.max_factors)
             if most >= min(k + self.settings.spare, self.max_factors) or not self.affordable(more):
                 break
-            self.down(self.settled(self.raised(self.states[k], more)), k)
+            self.remove_columns(self.after_sweeps(self.with_columns(self.states[k], more)), k)
         for _ in range(self.settings.most_repeats):
-            if self.late or not self.repeat():
+            if self.out_of_time or not self.estimate_again():
                 break
-        return self.likeliest
+        return self.best_by_evidence
 
-    def repeat(self) -> bool:
+    def estimate_again(self) -> bool:
         """Estimate the evidence of the chosen K and of its closest rival again if it is close."""
-        k = self.likeliest
+        k = self.best_by_evidence
         errors = {
-            other: abs(self.ahead(max(k, other), min(k, other)))
+            other: abs(self.lead(max(k, other), min(k, other)))
             / max(math.hypot(self.evidence[k].error, self.evidence[other].error), 1e-9)
             for other in self.evidence
             if other != k
@@ -417,12 +419,12 @@ class CountSearch:
         one, other = self.evidence[k], self.evidence[k - 1]
         return CountScore(one.value - other.value, math.hypot(one.error, other.error))
 
-    def judged(self, k: int) -> tuple[int, dict[int, CountScore]]:
+    def checked_on_held_out(self, k: int) -> tuple[int, dict[int, CountScore]]:
         """The K that thinned counts do not speak against, and what speaks for each."""
         held_out: dict[int, float] = {}
         refused = -1
         while True:
-            for number, gain in self.second_opinion(k).items():
+            for number, gain in self.gains_on_held_out(k).items():
                 held_out[number] = (held_out.get(number, gain) + gain) / 2  # of two opinions
             if held_out.get(k + 1, -math.inf) >= self.settings.least_held_out and refused == k + 1:
                 k += 1
@@ -440,12 +442,12 @@ class CountSearch:
                 found[number] = score._replace(held_out=held_out.get(number, math.nan))
         return k, found
 
-    def second_opinion(self, k: int) -> dict[int, float]:
+    def gains_on_held_out(self, k: int) -> dict[int, float]:
         """Gains of the log-likelihood of events held out by columns K and K + 1: means of splits.
 
         Nothing of a split's start knows the events held out but the K − 1 largest columns.
         """
-        if k not in self.states or self.late:
+        if k not in self.states or self.out_of_time:
             return {}
         quick, settings = self.quick(k), self.settings
         number = settings.quick_sweeps if quick else settings.sweeps // 5
@@ -464,16 +466,16 @@ class CountSearch:
             gains.append(held_out_gains(at, train, held, self.prior, self.rng, number, n_gains))
         return {k + 1 - j: float(np.mean(one)) for j, one in enumerate(zip(*gains, strict=True))}
 
-    def given(self, k: int) -> CountRun:
+    def run_given(self, k: int) -> CountRun:
         """A run of k columns."""
         state = first_state(self.data, self.prior, min(k, 1))
         if k > 1 and self.data.x.nnz * k <= self.settings.given_work and self.prior.spike is None:
             most = min(k + self.settings.spare, self.data.n, self.data.p)
-            at = self.settled(self.raised(state, most))
+            at = self.after_sweeps(self.with_columns(state, most))
             while at.n_factors > k:
                 at = self.without_smallest(at)
             return self.run(self.mean_state(at)[0], fixed=True)
-        return self.run(self.raised(state, k))
+        return self.run(self.with_columns(state, k))
 
 
 def combined(one: EvidenceValue, other: EvidenceValue) -> EvidenceValue:
@@ -498,11 +500,11 @@ def search_over_k(
     if not (max_factors and data.x.nnz):
         return CountSearchResult(search.runs[0], search.runs, {})
     search.run(first_state(data, prior, 1), rough=True)
-    top = search.up()
+    top = search.add_columns()
     if not search.affordable(top.n_factors):
         chosen = search.best.state
         return CountSearchResult(search.run(chosen), search.runs, {})
-    k, scores = search.judged(search.exact(top))
+    k, scores = search.checked_on_held_out(search.choose_by_evidence(top))
     run = search.run(search.states[k], fixed=True)
     search.runs[k] = run
     return CountSearchResult(run, search.runs, scores)
@@ -519,4 +521,4 @@ def fit_given_k(
 ) -> CountSearchResult:
     """A run of a given K."""
     search = CountSearch(data, prior, settings, rng, k, callback)
-    return CountSearchResult(search.given(k), search.runs, {})
+    return CountSearchResult(search.run_given(k), search.runs, {})
