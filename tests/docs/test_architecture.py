@@ -207,15 +207,61 @@ CALLED_FROM_OUTSIDE = {
 
 
 def unused_definitions(modules: dict[str, ast.Module], text: str) -> set[str]:
-    """Functions and classes whose names occur nowhere but in their definition."""
+    """Functions, classes and constants whose names occur nowhere but in their definition."""
     words = Counter(re.findall(r"\w+", text))
-    return {
+    names = {
         node.name
         for tree in modules.values()
         for node in ast.walk(tree)
         if isinstance(node, (ast.FunctionDef, ast.ClassDef))
-        if words[node.name] == 1 and not node.name.startswith("__")
+    } | {
+        target.id
+        for tree in modules.values()
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for one in node.targets
+        for target in ast.walk(one)
+        if isinstance(target, ast.Name) and target.id.isupper()
     }
+    return {name for name in names if words[name] == 1 and not name.startswith("__")}
+
+
+def passed_on_alone(modules: dict[str, ast.Module]) -> set[str]:
+    """Methods that only methods of the same name ask for, such as those of a part."""
+    defined: set[str] = set()
+    used: set[str] = set()
+
+    def visit(node: ast.AST, inside: frozenset[str]) -> None:
+        for child in ast.iter_child_nodes(node):
+            own = inside
+            if isinstance(child, ast.FunctionDef):
+                own = inside | {child.name}
+                if isinstance(node, ast.ClassDef):
+                    defined.add(child.name)
+            elif isinstance(child, ast.Attribute) and child.attr not in inside:
+                used.add(child.attr)
+            visit(child, own)
+
+    for tree in modules.values():
+        visit(tree, frozenset())
+    return {name for name in defined - used if not name.startswith("_")}
+
+
+def test_each_method_is_asked_for() -> None:
+    """By the package, by a template, or by users, as the pages say."""
+    pages = [*(ROOT / "docs").glob("*.md"), *PACKAGE.rglob("*.html"), *PACKAGE.rglob("*.py")]
+    texts = [path.read_text("utf-8") for path in pages]
+    shown = [
+        line
+        for text, path in zip(texts, pages, strict=True)
+        for line in text.splitlines()
+        if path.suffix != ".py" or line.lstrip().startswith((">>>", "..."))
+    ]
+    words = set(re.findall(r"\w+", "\n".join(shown)))
+    assert passed_on_alone(MODULES) - words - CALLED_FROM_OUTSIDE == set()
+    whole = "class A:\n    def m(self):\n        return [one.m() for one in self.parts]\n"
+    assert passed_on_alone({"one.py": ast.parse(whole)}) == {"m"}
+    assert passed_on_alone({"one.py": ast.parse(whole + "A().m()\n")}) == set()
 
 
 def test_each_definition_is_used() -> None:

@@ -46,7 +46,6 @@ KEPT_FITS = 24
 """Fits that are kept, so that a setting that was tried before is answered at once."""
 SELECTABLE = ("covariate", "id", "counter")
 """Reasons for dropping a column that the user may overrule."""
-EXAMPLE_NAME = "bfi"
 FEW_VALUES_DRAWN, BINS_DRAWN = 12, 12
 """Different values up to which a small histogram has a bar for each, and its bars otherwise."""
 
