@@ -339,7 +339,7 @@ def test_rows_without_a_finite_evidence_are_an_error(monkeypatch: pytest.MonkeyP
 
 def test_the_headline_of_a_loaded_fit_says_that_factors_were_not_tried(tmp_path: Path) -> None:
     rows = load_bfi(subset="items", as_frame=True).data.dropna().iloc[:50, :10]
-    with pytest.warns(CuspWarning, match="More than no factors were not tried"):
+    with pytest.warns(CuspWarning, match="No factors were tried"):
         model = CuspFactorAnalysis(likelihood="ordinal").fit(rows)
     told = "No factors were tried: 50 rows are too few"
     model.posterior_.save(tmp_path / "fit.cusp")

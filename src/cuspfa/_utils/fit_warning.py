@@ -411,6 +411,13 @@ class EvidenceRising(FitWarning):
         )
 
 
+def _tried(n_factors: int) -> str:
+    """How many factors were the most."""
+    if not n_factors:
+        return "No factors were tried"
+    return f"More than {counted(n_factors, 'factor')} were not tried"
+
+
 @dataclass(frozen=True)
 class FewRowsForFactors(FitWarning):
     """More factors were not tried for columns not all Gaussian, as the rows are too few."""
@@ -422,7 +429,7 @@ class FewRowsForFactors(FitWarning):
 
     def message(self, form: Form) -> str:
         return (
-            f"More than {counted(self.n_factors, 'factor')} were not tried: {self.n_rows} rows are "
+            f"{_tried(self.n_factors)}: {self.n_rows} rows are "
             "too few for this many columns and categories, as their evidence would not be right. "
             f"Join categories that few rows have, use {form.spell('likelihood', 'gaussian')}, or "
             f"give the number: {form.n_factors(self.n_factors + 1)}."
@@ -440,7 +447,7 @@ class FewRowsForCounts(FitWarning):
 
     def message(self, form: Form) -> str:
         return (
-            f"More than {counted(self.n_factors, 'factor')} were not tried: {self.n_rows} rows are "
+            f"{_tried(self.n_factors)}: {self.n_rows} rows are "
             "too few for this many columns, as their evidence would not be right. Leave out "
             "columns with counts above zero in few rows, or give the number: "
             f"{form.n_factors(self.n_factors + 1)}."
