@@ -14,7 +14,7 @@ from cuspfa._utils.wording import counted
 from cuspfa.cli.data_input import check_enough_columns, choose_columns, read_as_json, show_table
 from cuspfa.cli.options import FitOptions
 from cuspfa.cli.progress import progress
-from cuspfa.cli.provenance import data_provenance, told_options
+from cuspfa.cli.provenance import data_provenance, reading_options
 from cuspfa.cli.terminal import Page
 from cuspfa.data.column_choice import ColumnChoice
 from cuspfa.data.count_blocks import counts_of_blocks
@@ -166,7 +166,7 @@ def _sparse(options: FitOptions, page: Page) -> ReadCounts:
         sparse_provenance(table),
         names=tuple(labels),
         excluded=tuple(names[j] for j in choice.excluded),
-        options=told_options(options),
+        options=reading_options(options),
     )
     shown = {
         "read": {"source": table.source, "kind": table.kind, "n_rows": n, "n_columns": p},

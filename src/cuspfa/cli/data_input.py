@@ -41,7 +41,7 @@ from cuspfa.model.likelihoods.kinds import Ordinal
 from cuspfa.model.model_error import LARGEST_MODEL_ERROR
 from cuspfa.rotation.gpa import RotationMethod
 
-TOLD_BY_READING = (EmptyRows, ReadingNote, ColumnsDropped)
+SHOWN_BY_READING = (EmptyRows, ReadingNote, ColumnsDropped)
 """Warnings of a fit that were printed when the table was read."""
 
 
@@ -160,7 +160,7 @@ def warnings_of(model: CuspFactorAnalysis) -> list[str]:
     provenance = model.posterior_.provenance
     assert provenance is not None
     engine = provenance.settings.engine
-    told = (one for one in provenance.warnings if not isinstance(one, TOLD_BY_READING))
+    told = (one for one in provenance.warnings if not isinstance(one, SHOWN_BY_READING))
     return [terminal_text(one, engine) for one in told]
 
 

@@ -22,11 +22,11 @@ def data_provenance(options: FitOptions, table: Table) -> DataProvenance:
     if options.data in (None, "-"):
         form = "example" if options.data is None else "stream"
     source = table.source if form != "file" else str(options.data)
-    told = told_options(options)
+    told = reading_options(options)
     return replace(table_provenance(table), source=source, form=form, options=told)
 
 
-def told_options(options: FitOptions) -> ReadOptions:
+def reading_options(options: FitOptions) -> ReadOptions:
     """What the command line says of the table."""
     how = options.read.reading()
     return ReadOptions(

@@ -72,9 +72,9 @@ class Counts(NamedTuple):
 
     def score_totals(self, scores: Array) -> Array:
         """Σ_i s_i θ_ih over the cells of column j that are not missing, (p, K) or (1, K)."""
-        return self.seen_totals(self.exposure[:, None] * scores)
+        return self.observed_totals(self.exposure[:, None] * scores)
 
-    def seen_totals(self, values: Array) -> Array:
+    def observed_totals(self, values: Array) -> Array:
         """Sums (p, K) or (1, K) of values (n, K) over the rows whose cell is not missing."""
         totals = values.sum(axis=0)[None, :]
         if self.missing is not None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from cuspfa._typing import Array
 from cuspfa._utils.warn import silent
 from cuspfa._utils.wording import counted, listed
-from cuspfa.cli.commands.scores import find_fit_codes, matched, other_doubts, show_told
+from cuspfa.cli.commands.scores import find_fit_codes, matched, other_doubts, show_options_of_fit
 from cuspfa.cli.console import Terminal
 from cuspfa.cli.data_input import (
     check_data,
@@ -115,7 +115,7 @@ def _saved(fit: Path, options: ModelOptions, page: Page) -> Checked:
     id_needed = options.id_column is not None
     table = read_file(options.data, id_column=id_column, how=how, id_needed=id_needed)
     rows = matched(posterior, table)
-    show_told(page, told, table, options.id_column)
+    show_options_of_fit(page, told, table, options.id_column)
     show_doubts(page, other_doubts(table.notes, told))
     show_codes(page, find_fit_codes(posterior, rows))
     model = CuspFactorAnalysis.from_posterior(posterior)

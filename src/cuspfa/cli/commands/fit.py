@@ -25,7 +25,7 @@ from cuspfa.cli.commands.fit_counts import run_count_fit
 from cuspfa.cli.commands.report import title_of
 from cuspfa.cli.console import Terminal
 from cuspfa.cli.data_input import (
-    TOLD_BY_READING,
+    SHOWN_BY_READING,
     check_data,
     check_model,
     check_number,
@@ -136,7 +136,7 @@ def run_fit(options: FitOptions, began: float) -> None:
     assert posterior.provenance is not None
     engine = posterior.provenance.settings.engine
     # Empty rows, dropped columns and notes of the reader have been printed already.
-    told = [one for one in posterior.provenance.warnings if not isinstance(one, TOLD_BY_READING)]
+    told = [one for one in posterior.provenance.warnings if not isinstance(one, SHOWN_BY_READING)]
     doubts = [one for one in told if isinstance(one, ABOUT_DATA)]
     show_warnings(page, [terminal_text(one, engine) for one in doubts])
     if not options.as_json and not options.quiet:  # what follows takes as long again

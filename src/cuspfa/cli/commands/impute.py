@@ -16,7 +16,7 @@ from cuspfa.cli.commands.scores import (
     model_of,
     offsets_of,
     other_doubts,
-    show_told,
+    show_options_of_fit,
 )
 from cuspfa.cli.console import Terminal
 from cuspfa.cli.options import ReadingOptions
@@ -79,7 +79,7 @@ def write_imputed(
     else:
         write_values(names, [model.impute(rows, offset=offset)], table, output, observed=observed)
     page = Page(Terminal(stderr=True))
-    show_told(page, told, table, id_column)
+    show_options_of_fit(page, told, table, id_column)
     show_doubts(page, other_doubts(table.notes, told))
     show_codes(page, find_fit_codes(posterior, rows))
     n_missing = int(np.isnan(rows).sum())

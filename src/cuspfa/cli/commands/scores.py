@@ -87,7 +87,7 @@ def write_scores(
     names = posterior.presentation.heads(scores.shape[1], "factor{}")
     write_values(names, [scores], table, output)
     page = Page(Terminal(stderr=True))
-    show_told(page, told, table, id_column)
+    show_options_of_fit(page, told, table, id_column)
     show_doubts(page, other_doubts(table.notes, told))
     show_codes(page, find_fit_codes(posterior, rows))
     lacking, empty = int(n_missing.any(axis=1).sum()), int(n_missing.all(axis=1).sum())
@@ -128,7 +128,7 @@ def write_count_scores(
         file = read_file(data, id_column=row_names, how=how, id_needed=id_column is not None)
         rows = matched(posterior, file)
         exposure = None if given.exposure is None else table_exposure(given.exposure, file)
-        show_told(page, told, file, id_column)
+        show_options_of_fit(page, told, file, id_column)
     model = CuspPoissonFactorization.from_posterior(replace(posterior, names=None))
     scores = model.transform(rows, exposure=exposure)
     write_values(posterior.presentation.heads(scores.shape[1], "factor{}"), [scores], file, output)
@@ -153,7 +153,9 @@ def _sparse_columns(posterior: FactorizationPosterior, table: SparseTable) -> An
     return table.x[:, [places[name] for name in posterior.names]]
 
 
-def show_told(page: Page, told: list[str], table: FileTable, id_column: str | None) -> None:
+def show_options_of_fit(
+    page: Page, told: list[str], table: FileTable, id_column: str | None
+) -> None:
     """Say which options were taken from the fit; `id_column` is that of the command line."""
     if id_column is None and table.id_position is not None:
         told = [*told, as_option("id_column", table.names[table.id_position])]

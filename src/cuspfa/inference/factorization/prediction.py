@@ -86,8 +86,8 @@ def count_totals(data: Counts, scores: Gammas, loadings: Gammas) -> CountTotals:
         lost = Counts(data.missing, data.exposure).rates(exposed, beta)
         squares -= np.bincount(data.missing.indices, lost**2, minlength=data.p)
     freed = data.exposure[:, None] ** 2
-    of_scores = data.seen_totals(freed * (scores.mean**2 + scores.shape / scores.rate**2))
-    of_means = data.seen_totals(freed * scores.mean**2)
+    of_scores = data.observed_totals(freed * (scores.mean**2 + scores.shape / scores.rate**2))
+    of_means = data.observed_totals(freed * scores.mean**2)
     variance = np.sum(of_scores * (beta**2 + loadings.shape / loadings.rate**2), axis=1)
     variance -= np.sum(of_means * beta**2, axis=1)
     squares = np.maximum(squares, 0.0)  # rounding
