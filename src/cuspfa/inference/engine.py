@@ -119,10 +119,7 @@ def infer_latent(method: Engine, task: LatentTask) -> Outcome:
     table = CellTable.of(task.prepared.rows, task.columns, task.offset)
     n, p = table.rows.shape
     with one_blas_thread(p * min(n, p)):
-        if isinstance(method, Gibbs):
-            return _sample_latent(method, task, table)
-        assert isinstance(method, Variational)
-        return _fit_latent(method, task, table)
+        return _LATENT_RUNS[method.name](method, task, table)
 
 
 def _fit_latent(method: Variational, task: LatentTask, table: CellTable) -> Outcome:
@@ -167,6 +164,12 @@ def _sample_latent(method: Gibbs, task: LatentTask, table: CellTable) -> Outcome
         task.provenance,
     )
     return Outcome(found, cells.drawn.interrupted)
+
+
+_LATENT_RUNS: dict[str, Callable[[Any, LatentTask, CellTable], Outcome]] = {
+    Variational.name: _fit_latent,
+    Gibbs.name: _sample_latent,
+}
 
 
 def infer(method: Engine, task: FitTask) -> Outcome:
