@@ -4,10 +4,11 @@ Up: columns are added one at a time from what the others leave unexplained, whil
 runs rises, and a few more. The gap of the bound grows with K, so on sparse counts this may end too
 early or too late.
 
-Down: exact sweeps with all these columns settle which of them are needed. Columns move far more
-easily while there are too many. Then the smallest is taken away, sweeps go on, and so forth. For
-each K the log evidence is estimated by a path from a run that begins there (`evidence.py`), until
-it has clearly fallen. If it is highest at the top, more columns are added first.
+Down: exact sweeps with all these columns, and half as many again where a sweep is little work,
+settle which of them are needed. Columns move far more easily while there are too many. Then the
+smallest is taken away, sweeps go on, and so forth. For each K the log evidence is estimated by a
+path from a run that begins there (`evidence.py`), until it has clearly fallen, and at least down to
+the K of the highest bound. If it is highest at the top, more columns are added first.
 
 Thinned counts give a second opinion (`thinning.py`). Where the evidence for the last column is not
 large, it has to predict events that were held out.
