@@ -13,10 +13,12 @@ from cuspfa.inference.factorization.evidence import (
 )
 from cuspfa.inference.factorization.run import RunLimits, run_iterations
 from cuspfa.inference.factorization.search import (
+    CountSearch,
     CountSearchSettings,
     first_state,
     fit_given_k,
     larger,
+    of_means,
     search_over_k,
 )
 from cuspfa.inference.factorization.state import lower_bound
@@ -136,6 +138,39 @@ def simulated(n, p, k, mean, *, seed):
     rate *= mean / rate.mean()
     x = rng.poisson(rate).astype(float)
     return x, Counts(sparse.csr_matrix(x), np.ones(n))
+
+
+def test_iterations_of_the_means_raise_the_posterior_density():
+    """EM for point values: x is Poisson, and a prior Ga(a + 1, a) makes a the power of a mean."""
+    x, data = simulated(40, 15, 3, 2.0, seed=2)
+    prior = PoissonFactorizationPrior().for_data(data.mean_rate)
+    state = first_state(data, prior, 1)
+    while state.n_factors < 3:
+        state = larger(state, data, prior, CountSearchSettings())
+    a, c, e, f = state.hyper
+
+    def density(one):
+        scores, loadings = one.scores.mean, one.loadings.mean
+        rate = scores @ loadings.T
+        own = np.sum(a * np.log(scores) - a * scores) + c * np.sum(np.log(loadings))
+        own -= np.sum((e + c * 15) * np.log(f + loadings.sum(axis=0)))
+        return np.sum(x * np.log(rate) - rate) + own
+
+    course = [density(of_means(state, data, prior, number)) for number in range(30)]
+    assert np.min(np.diff(course)) > -1e-6
+    assert course[-1] > course[0] + 20
+    short = density(of_means(state, data, prior, 0))
+    assert short == pytest.approx(density(state))
+
+
+def test_a_run_with_given_hyperparameters_has_the_bound_of_the_prior():
+    _, data = simulated(60, 20, 2, 1.0, seed=3)
+    prior = PoissonFactorizationPrior().for_data(data.mean_rate)
+    search = CountSearch(data, prior, CountSearchSettings(), np.random.default_rng(0), 5)
+    run = search.run(search.with_columns(first_state(data, prior, 1), 2), fixed=True)
+    assert run.state.hyper == prior.start()
+    assert run.total == pytest.approx(lower_bound(run.state, data, prior, data.constant).total)
+    assert run.trace[-1] == pytest.approx(run.total, abs=0.5)
 
 
 @pytest.mark.parametrize(("size", "k", "mean"), [((150, 60), 2, 0.5), ((200, 80), 4, 1.5)])
