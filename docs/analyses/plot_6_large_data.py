@@ -81,15 +81,19 @@ _, errors, seconds = zip(*(fitted(n) for n in sizes[:-1]), whole, strict=True)
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
 left.loglog(sizes, errors, "o-")
-left.loglog(sizes, errors[0] * np.sqrt(sizes[0] / np.array(sizes)), "k--", label="1/√n")
+variance = np.diag(truth.covariance)
+spread = np.sqrt(np.mean(np.outer(variance, variance) + truth.covariance**2))  # of one row
+left.loglog(sizes, spread / np.sqrt(sizes), "k--", label="expected, 1/√n")
 left.set(xlabel="rows", ylabel="error of the covariances")
 left.legend()
 right.plot(sizes, seconds, "o-")
 right.set(xlabel="rows", ylabel="seconds", xlim=(0, None), ylim=(0, None))
 
 # %%
-# *Left: root mean square error of the covariances, which falls as 1/√n. Right: time of a whole
-# fit, with making the rows; it is that of this build, which may have had other work to do.*
+# *Left: root mean square error of the covariances, and that which is expected of a sample
+# covariance. It falls as 1/√n; in single tables it is up to a third smaller or larger. Right:
+# time of a whole fit, with making the rows; it is that of this build, which may have had other
+# work to do.*
 #
 # Sites that exchange sums
 # ------------------------

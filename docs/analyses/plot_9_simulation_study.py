@@ -65,6 +65,8 @@ right.errorbar(
 right.axhline(0.95, color="black")
 right.set(xlabel="rows", ylabel="share of correlations inside", ylim=(0.85, 1.0), xscale="log")
 right.set_xticks(ROWS, [str(n) for n in ROWS])
+for ax in (left, right):
+    ax.minorticks_off()
 
 # %%
 # *Left: how often three factors are found, with Monte Carlo standard errors. Right: how many of

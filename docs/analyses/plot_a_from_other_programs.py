@@ -102,6 +102,7 @@ explained = pd.DataFrame(
 figure, ax = plt.subplots(figsize=(6.5, 3), layout="constrained")
 image = ax.imshow(100 * explained, cmap="Blues", vmin=0)
 ax.set(xticks=range(4), xticklabels=list(views), yticks=range(4), yticklabels=explained.index)
+ax.tick_params(axis="x", rotation=20)
 figure.colorbar(image, label="variance explained, %")
 
 # %%
