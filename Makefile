@@ -90,7 +90,7 @@ coverage: $(VENV)/.dev
 	$(BIN)/python tests/uncovered.py docs/_build/coverage.json
 
 # Do the tests notice small changes of the model and of inference? A random sample of changes, each with the tests that run it:
-# an hour on one core. `make mutation MUTANTS=40` for some of them; the first are the same for every number.
+# an hour or two on two cores, and a run that was ended goes on. `make mutation MUTANTS=40` for some of them, the first.
 MUTANTS ?= 300
 mutation: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --group coverage

@@ -94,3 +94,11 @@ def core():
     compiled = kernel("bridge")
     assert compiled is not None
     return compiled
+
+
+@pytest.mark.parametrize("start", [None, -0.5, 0.5])
+def test_the_root_where_all_draws_are_alike(start):
+    found = root_by_definition(
+        np.full(5, 2.0), np.full(7, 2.0), None if start is None else 2 + start
+    )
+    assert found == pytest.approx(2.0, abs=1e-6)

@@ -152,6 +152,33 @@ def test_sweeps_leave_the_joint_distribution_unchanged(name):
     assert largest_z(JOINTS[name]()) < 4.0
 
 
+@pytest.mark.parametrize("name", JOINTS)
+def test_sweeps_of_few_chains_leave_it_unchanged_too(name, monkeypatch):
+    monkeypatch.setitem(globals(), "CHAINS", 300)
+    assert largest_z(JOINTS[name](), sweeps=2) < 4.0
+
+
+def test_proposals_have_the_density_that_is_said():
+    rng, (size, p, d) = np.random.default_rng(3), (4000, 2, 3)
+    mean, half = rng.normal(size=(1, p, d)), rng.normal(size=(p, d, d))
+    precision = half @ half.transpose(0, 2, 1) + np.eye(d)
+    here = np.broadcast_to(mean + 0.7, (size, p, d))
+    at = direct._Proposal(
+        np.broadcast_to(mean, here.shape), np.broadcast_to(precision, (size, p, d, d))
+    )
+    drawn, log_ratio = direct._proposed(here, at, rng)
+    for j in range(p):
+        freedom, spread = direct.PROPOSAL_FREEDOM, np.linalg.inv(precision[j])
+        one = stats.multivariate_t(mean[0, j], spread, df=freedom)
+        wanted = one.logpdf(here[:, j]) - one.logpdf(drawn[:, j])
+        np.testing.assert_allclose(log_ratio[:, j], wanted, atol=1e-9)
+        # Half of the draws of a t distribution are inside this ellipsoid.
+        away = drawn[:, j] - mean[0, j]
+        squares = np.einsum("ni,ij,nj->n", away, precision[j], away)
+        inside = np.mean(squares < d * stats.f.ppf(0.5, d, freedom))
+        assert abs(inside - 0.5) < 4 * 0.5 / np.sqrt(size)
+
+
 def with_a_wrong_dispersion(monkeypatch):
     """A prior of log r that is not the model's."""
     monkeypatch.setattr(counts, "LOG_DISPERSION_SD", 1.0)

@@ -1,15 +1,20 @@
 """The score for K against brute force, and what the search finds."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import sparse
 from scipy.special import gammaln, logsumexp
 
 from cuspfa.data.counts import Counts
+from cuspfa.inference.factorization import thinning
 from cuspfa.inference.factorization.evidence import (
     EvidencePath,
     EvidenceSettings,
     log_evidence,
+    mean_and_variance,
 )
 from cuspfa.inference.factorization.run import RunLimits, run_iterations
 from cuspfa.inference.factorization.search import (
@@ -203,3 +208,30 @@ def test_a_given_k_is_kept_and_too_much_work_leaves_out_the_sweeps():
     found = search_over_k(data, prior, rng, max_factors=8, settings=cheap)
     assert not found.scores
     assert 1 <= found.run.state.n_factors <= 4
+
+
+def test_the_variance_of_a_mean_counts_neighbours_that_are_alike():
+    x = [1.0, 2.0, 4.0, 3.0, 5.0, 6.0, 5.0]
+    d = [value - 26 / 7 for value in x]
+    alike = sum(one * two for one, two in zip(d[1:], d[:-1], strict=True)) / sum(v * v for v in d)
+    assert 0.3 < alike < 0.8
+    mean, variance = mean_and_variance(x)
+    assert mean == pytest.approx(26 / 7, rel=1e-12)
+    own = sum(v * v for v in d) / 6 / 7
+    assert variance == pytest.approx(own * (1 + alike) / (1 - alike), rel=1e-12)
+    assert mean_and_variance([2.0, 2.0]) == (2.0, 0.0)
+
+
+@pytest.mark.parametrize("n_sweeps", [1, 6])
+def test_draws_that_are_all_alike_predict_with_their_own_rates(n_sweeps, monkeypatch):
+    """Then nothing is extrapolated: Σ x log λ − Σ λ over the events held out."""
+    rng = np.random.default_rng(5)
+    scores, loadings = rng.gamma(2.0, 1.0, (6, 2)), rng.gamma(2.0, 1.0, (4, 2))
+    held = rng.poisson(scores @ loadings.T).astype(float)
+    at: Any = SimpleNamespace(scores=scores, loadings=loadings)
+    monkeypatch.setattr(thinning, "sweep", lambda *_: at)
+    data = Counts(sparse.csr_matrix(held), np.ones(6))
+    found, last = thinning.predicted(at, data, data, None, rng, n_sweeps)
+    rates = scores @ loadings.T
+    assert found == pytest.approx(np.sum(held * np.log(rates)) - rates.sum(), rel=1e-12)
+    assert last is at

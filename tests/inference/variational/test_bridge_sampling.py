@@ -9,15 +9,18 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from scipy.stats import gamma, norm
 
 from cuspfa import CuspPrior, GaussianSlab, InverseGammaSlab
 from cuspfa.data.complete import prepare_rows
 from cuspfa.datasets import load_bfi, simulate
 from cuspfa.inference.variational import bridge_proposal
 from cuspfa.inference.variational.bridge_sampling import (
+    DRAWS_OF_A_CHAIN,
     Bridge,
     bennett,
     log_average_slab,
+    log_mean_ratio,
 )
 from cuspfa.inference.variational.collapsed_bound import evidence
 from cuspfa.inference.variational.search import Search
@@ -309,3 +312,17 @@ def test_draws_that_are_added_later_give_the_same_as_all_at_once_to_their_error(
     assert abs(all_of_them.value - at_once.value) < 4 * apart
     assert all_of_them.value != first.value
     assert all_of_them.error < first.error
+
+
+def test_the_mean_of_ratios_is_that_of_their_cumulants():
+    """Of a normal and of a gamma distribution, whose means of exp(r) are known."""
+    at = (np.arange(20_000) + 0.5) / 20_000
+    order = np.random.default_rng(0).permutation(20_000)
+    normal = (0.3 + 0.8 * norm.ppf(at))[order].reshape(-1, DRAWS_OF_A_CHAIN)
+    value, error = log_mean_ratio(normal)
+    assert value == pytest.approx(0.3 + 0.8**2 / 2, abs=2e-3)
+    assert 0.0 < error < 0.02
+    skewed = gamma.ppf(at, 9.0, scale=0.1)[order].reshape(-1, DRAWS_OF_A_CHAIN)
+    value, error = log_mean_ratio(skewed)
+    assert abs(value + 9.0 * np.log(1.0 - 0.1)) < error
+    assert value == pytest.approx(0.9 + 0.09 / 2 + 2 * 9.0 * 0.1**3 / 12, abs=1e-3)

@@ -8,7 +8,14 @@ from cuspfa.errors import DataError
 from cuspfa.inference.cellwise.information import louis_information, with_positive_blocks
 from cuspfa.inference.cellwise.marginal import propagate
 from cuspfa.model.likelihoods.continuous import ContinuousLikelihood
-from cuspfa.model.likelihoods.counts import CountLikelihood, CountParameters
+from cuspfa.model.likelihoods.counts import (
+    LARGEST_LOG_DISPERSION,
+    LOG_DISPERSION_MEAN,
+    LOG_DISPERSION_SD,
+    SMALLEST_LOG_DISPERSION,
+    CountLikelihood,
+    CountParameters,
+)
 from cuspfa.model.likelihoods.kinds import COUNT_KINDS
 
 DISPERSIONS = {"poisson": np.inf, "negative_binomial": 1.7}
@@ -237,3 +244,36 @@ def test_blocks_that_are_not_positive_have_absolute_eigenvalues() -> None:
     assert raised @ raised == pytest.approx(block @ block)
     assert np.linalg.eigvalsh(raised).min() > 0.1
     assert np.all(found[np.ix_([1, 3], [0, 2, 4])] == 0)
+
+
+def test_dispersions_are_drawn_from_their_posterior():
+    """Given the rates the posterior of log r is an integral in one dimension."""
+    rng, chains = np.random.default_rng(1), 400
+    x = rng.negative_binomial(2.0, 2.0 / (2.0 + 3.0), 50).astype(float)
+    one, rows = CountLikelihood(("a",), "negative_binomial", (0.0,)), np.column_stack([x, 0 * x])
+    at = np.linspace(SMALLEST_LOG_DISPERSION, LARGEST_LOG_DISPERSION, 4001)
+    logs = stats.norm.logpdf(at, LOG_DISPERSION_MEAN, LOG_DISPERSION_SD)
+    logs += sum(stats.nbinom.logpmf(count, np.exp(at), 1 / (1 + 3.0 * np.exp(-at))) for count in x)
+    share = np.exp(logs - special.logsumexp(logs))
+    mean = share @ at
+    sd = np.sqrt(share @ (at - mean) ** 2)
+    known = CountParameters(np.full((chains, 1), np.log(3.0)), np.full((chains, 1), np.exp(2.5)))
+    for _ in range(60):
+        known, _ = one.draw(rows, np.zeros((chains, len(x), 1)), known, rng)
+    drawn = np.log(known.dispersion[:, 0])
+    assert abs(drawn.mean() - mean) < 4 * sd / np.sqrt(chains)
+    assert drawn.std() == pytest.approx(sd, rel=0.15)
+
+
+def test_a_fit_begins_at_the_dispersion_that_rates_leave():
+    """The squared coefficient of variation beyond Poisson is (1 + 1/r) exp(variance) − 1."""
+    rng, r, share = np.random.default_rng(2), 2.0, 0.3
+    x = rng.negative_binomial(r, r / (r + 20.0), 20_000).astype(float)
+    rows = np.column_stack([x, 0 * x])
+    one = CountLikelihood.of(rows, ("a",), "negative_binomial")
+    alone, _ = one.start(rows, np.zeros(1))
+    assert alone.dispersion == pytest.approx(r, rel=0.05)
+    beside, sd = one.start(rows, np.full(1, share))
+    common = share * sd**2
+    assert (1 + 1 / beside.dispersion) * np.exp(common) == pytest.approx(1 + 1 / r, rel=0.03)
+    assert beside.location == pytest.approx(alone.location - common / 2)
