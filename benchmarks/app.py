@@ -31,6 +31,7 @@ CHANGES = {
 }
 NAMES = {"rotation": "rotation", "number of factors": "n_factors", "tolerated error": "model_error"}
 GROWTH, FIRST, LAST = 0.05, 10, 50
+SCRIPT = "script in the browser"
 
 
 def milliseconds(browser: Browser, *, rested: bool, worker: int) -> dict[str, list[float]]:
@@ -57,7 +58,7 @@ def sizes_of(browser: Browser, server: int, worker: int) -> dict[str, int]:
     return {
         "process of the page": resident_bytes(worker),
         "server": resident_bytes(server),
-        "script in the browser": int(heap),
+        SCRIPT: int(heap),
     }
 
 
@@ -102,12 +103,13 @@ def app() -> list[dict[str, Any]]:
                 )
             )
     for what, (first, last) in grown().items():
+        of_program = what != SCRIPT
         rows.append(
             row(
                 f"memory after {LAST} fits, {what}",
-                f"{last / 1e6:.1f} MB: {100 * (last / first - 1):+.1f} %",
-                f"after {FIRST} fits: {first / 1e6:.1f} MB",
-                f"< {100 * GROWTH:+.0f} %",
+                f"{last / 1e6:.2f} MB: {100 * (last / first - 1):+.1f} %",
+                f"after {FIRST} fits: {first / 1e6:.2f} MB",
+                f"< {100 * GROWTH:+.0f} %" if of_program else None,
                 last < (1 + GROWTH) * first,
             )
         )
@@ -123,7 +125,7 @@ def app() -> list[dict[str, Any]]:
             "waits for further ticks.",
             "Memory is that of a process which no other shares. Each fit has other settings, and "
             "its report is made. Of the script in the browser, it is the heap after garbage was "
-            "collected.",
+            "collected, in which the browser also keeps each command of this measurement.",
             f"2800 people with missing values. Load of the machine when it began: {load:.1f}, by "
             f"other programs; nice value of this one {os.getpriority(os.PRIO_PROCESS, 0)}.",
         ],

@@ -40,6 +40,12 @@ FIT = "document.querySelector('#fit-button').click()"
 HAS_TABLE = "return document.querySelectorAll('input[name=column]').length"
 HAS_ANSWER = "return document.querySelector('#map svg')"
 HAS_REPORT = "return document.querySelector('#report').getAttribute('aria-busy') === 'false'"
+UNTIL = """
+const done = arguments[0];
+const now = () => { %s };
+const look = () => { const found = now(); if (found) done(found); else setTimeout(look, 10); };
+look();
+"""
 DRAWN = "return document.documentElement.dataset.drawn"
 
 
@@ -54,6 +60,7 @@ class Browser:
         self.driver = webdriver.Chrome(
             options=options, service=Service(shutil.which("chromedriver"))
         )
+        self.driver.set_script_timeout(PATIENCE)
 
     def command(self, name: str, **settings: Any) -> Any:
         """Of the protocol of its developer tools."""
@@ -73,14 +80,11 @@ class Browser:
         return self.driver.execute_script(code, *arguments)
 
     def until(self, condition: str) -> Any:
-        """Wait for a condition in JavaScript, and return its value."""
-        end = time.monotonic() + PATIENCE
-        while time.monotonic() < end:
-            found = self.run(condition)
-            if found:
-                return found
-            time.sleep(0.02)
-        raise TimeoutError(condition)
+        """Wait for a condition in JavaScript, and return its value.
+
+        The page itself looks again and again: what a driver runs stays in the heap of the page.
+        """
+        return self.driver.execute_async_script(UNTIL % condition)
 
     def drop(self, table: str) -> None:
         """Drop a file on the page, and wait for its columns."""
