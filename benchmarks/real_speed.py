@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import cProfile
 import os
+import pstats
 import time
 import warnings
 from functools import partial
@@ -24,11 +26,19 @@ BASE = os.environ.get("BASE", "9364c97")
 FOLDS, LARGEST_K = 5, 20
 LEAST = {"wine": 30, "paper": 30, "bfi": 30, "breast cancer": 30, "digits": 6}
 ITERATION = {(13, 5): 100, (25, 10): 40, (30, 18): 25, (53, 34): 10, (200, 10): 8}
-FRESH = 77_310_459
+FRESH = 41_906_773
 """Seed of the shapes drawn at random."""
 SHAPES = 40
 CHAINS_OF = (1000, 250, 6)
 """n, p and K of the data whose chains are timed in threads."""
+
+
+PARTS = {
+    "evidence of the candidates": ("model_selection.py", "score_candidates"),
+    "runs of the search": ("search_over_k.py", "explore"),
+    "checks of the data": ("prepare.py", "prepare"),
+}
+"""What a fit consists of, and the function that does it."""
 
 
 def cross_validated(data: np.ndarray) -> GridSearchCV:
@@ -52,6 +62,26 @@ def against_cross_validation() -> list[dict[str, Any]]:
                 theirs / mine >= LEAST[name],
             )
         )
+    return rows
+
+
+def profile_of_a_fit() -> list[dict[str, Any]]:
+    """The shares of the parts of a default fit."""
+    rows = []
+    for name, make in tables().items():
+        data = StandardScaler().fit_transform(make())
+        CuspFactorAnalysis().fit(data)  # imports
+        profile = cProfile.Profile(time.process_time)
+        profile.runcall(CuspFactorAnalysis().fit, data)
+        found = pstats.Stats(profile)
+        spent = {
+            (os.path.basename(file), function): together
+            for (file, _, function), (_, _, _, together, _) in found.stats.items()  # type: ignore[attr-defined]
+        }
+        shares = {what: 100 * spent[where] / found.total_tt for what, where in PARTS.items()}  # type: ignore[attr-defined]
+        shares["the rest"] = 100 - sum(shares.values())
+        said = ", ".join(f"{what} {share:.0f} %" for what, share in shares.items())
+        rows.append(row(f"{name}: profile of the fit", said, "–"))
     return rows
 
 
@@ -165,7 +195,8 @@ def real_speed() -> list[dict[str, Any]]:
         warnings.simplefilter("ignore")
         shapes = random_shapes()
         details = shapes[0].pop("details")
-        rows = against_cross_validation() + one_iteration() + before_and_after()
+        rows = against_cross_validation() + profile_of_a_fit()
+        rows += one_iteration() + before_and_after()
         rows += threads() + shapes
     return save(
         "real_speed",
