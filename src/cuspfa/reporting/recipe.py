@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cuspfa._utils.fit_warning_text import CLASSES, engine_code
 from cuspfa.data.provenance import DataProvenance
 from cuspfa.data.tables.read_options import ReadOptions
+from cuspfa.data.tables.triangles import MATRIX_FILES
 from cuspfa.model.likelihoods.kinds import GIVEN_OFFSET, from_setting
 from cuspfa.posterior.error_curve import CurvePoint
 from cuspfa.posterior.provenance import FitSettings, Provenance
@@ -56,8 +57,8 @@ def _data_code(data: DataProvenance | None) -> tuple[list[str], list[str], str]:
         if data.options.columns or data.options.exclude:
             lines.append(f"X = X[{list(data.names)!r}]")
         return ["datasets"], lines, "X"
-    if data.kind.endswith("matrix"):
-        kind = data.kind.removesuffix(" matrix")
+    if data.kind in MATRIX_FILES:
+        kind = MATRIX_FILES[data.kind]
         arguments = [repr(data.source), *_reading_arguments(data), f"kind={kind!r}"]
         return ["read_moments"], [f"moments = read_moments({', '.join(arguments)})"], "moments"
     if data.options == ReadOptions() and not _covariates(data):

@@ -115,8 +115,8 @@ _NOTES: dict[NoteCode, str] = {
     "other_n": "The file has n = {count}. The number that was given, {detail}, is used.",
     "formulas": "{cells} with formulas without stored values, read as empty: in {columns}. "
     "Open the workbook in Excel or LibreOffice and save it there.",
-    "labelled_missing": "The file has a label for missing answers, {detail}, and does not declare "
-    "the value as missing. It is read as a number in {columns}.",
+    "labelled_missing": "The file has a label for missing answers, {value} = {detail}, and does "
+    "not declare the value as missing. It is read as a number in {columns}.",
     "features_in_rows": "The rows of the file are those of {detail}: they are taken as columns.",
     "repaired": "The matrix is not positive semi-definite, because of few digits or missing "
     "values. Its negative eigenvalues were set to zero, which changed {detail}.",
@@ -230,12 +230,15 @@ class Note:
         A number in the note.
     detail : str
         A word in the note.
+    value : str
+        A value of the columns that the note is about, as a cell has it.
     """
 
     code: NoteCode
     columns: tuple[str, ...] = ()
     count: int = 0
     detail: str = ""
+    value: str = ""
 
     @property
     def is_doubt(self) -> bool:
@@ -254,12 +257,12 @@ class Note:
             count=self.count,
             cells=counted(self.count, "cell"),
             detail=self.detail,
+            value=self.value,
         )
         if self.code == "answers":
             return f"{said} If their order is another one: {spell('order', ('low', '…', 'high'))}"
         if self.code == "labelled_missing":
-            value = self.detail.partition(" = ")[0]
-            return f"{said} To make it missing: {spell('missing', (value,))}"
+            return f"{said} To make it missing: {spell('missing', (self.value,))}"
         if self.code == "covariates":
             exclude = spell("exclude")
             where = "" if exclude.startswith("--") else " of read_table"

@@ -278,13 +278,16 @@ def _with_formulas(columns: list[ParsedColumn], notes: list[Note]) -> list[Parse
 def _labelled_missing(columns: list[ParsedColumn], labels: list[ColumnLabels]) -> list[Note]:
     """Notes on values that are read as numbers, and have the label of a missing answer."""
     by_name = {one.name: one.numbers for one in columns}
-    found: dict[str, list[str]] = {}
+    found: dict[tuple[str, str], list[str]] = {}
     for one in labels:
         numbers = by_name.get(one.name)
         for value, label in one.values:
             if numbers is not None and is_missing_label(label) and np.any(numbers == value):
-                found.setdefault(f"{value:g} = {label}", []).append(one.name)
-    return [Note("labelled_missing", tuple(names), detail=what) for what, names in found.items()]
+                found.setdefault((f"{value:g}", label), []).append(one.name)
+    return [
+        Note("labelled_missing", tuple(names), detail=label, value=value)
+        for (value, label), names in found.items()
+    ]
 
 
 def _without_codes(

@@ -20,6 +20,11 @@ from cuspfa.data.tables.notes import SEPARATOR_NAMES, Note
 from cuspfa.errors import DataError
 
 MatrixKind = Literal["correlation", "covariance"]
+MATRIX_FILES: dict[str, MatrixKind] = {
+    "correlation matrix": "correlation",
+    "covariance matrix": "covariance",
+}
+"""The kind of matrix, by what the provenance of a fit calls its file."""
 UNIT_TOLERANCE = 0.0051
 """Rounding error of a printed diagonal of 1."""
 ROW_NAMES = "row names"
