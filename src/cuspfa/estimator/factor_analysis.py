@@ -27,6 +27,7 @@ from cuspfa.estimator.fitted import (
     given_number,
     issue_warnings,
     kept_seed,
+    set_at_once,
     store_course,
     warn_if_not_built,
 )
@@ -683,6 +684,9 @@ class CuspFactorAnalysis(PredictionMixin, BaseEstimator):  # type: ignore[misc]
 
     def _store(self, posterior: AnyPosterior) -> None:
         """All attributes together, and last, so that a fit that fails leaves the old ones."""
+        set_at_once(self, posterior, type(self)._set_attributes)
+
+    def _set_attributes(self, posterior: AnyPosterior) -> None:
         fit_info = posterior.fit_info
         assert fit_info is not None
         rotated_solution = posterior.rotated_solution

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from cuspfa.errors import ConvergenceWarning, CuspWarning, PerformanceWarning
 from cuspfa.inference._kernels import NOT_BUILT, not_built
 from cuspfa.posterior.factorization_results import CountFitInfo
 from cuspfa.posterior.fit_info import FitInfo
+
+Estimator = TypeVar("Estimator")
+PosteriorOf = TypeVar("PosteriorOf")
 
 
 def issue_warnings(warnings: Sequence[FitWarning], engine: EngineSettings = DEFAULT) -> None:
@@ -32,6 +35,18 @@ def warn_if_not_built() -> None:
     """Warn without a compiled core. Python shows a warning once for each line of the user's."""
     if not_built():
         warn(NOT_BUILT, PerformanceWarning)
+
+
+def set_at_once(
+    model: Estimator,
+    posterior: PosteriorOf,
+    set_attributes: Callable[[Estimator, PosteriorOf], None],
+) -> None:
+    """Set all attributes of a fit in one step: an interrupt finds the old ones or the new ones."""
+    whole = object.__new__(type(model))
+    whole.__dict__.update(vars(model))
+    set_attributes(whole, posterior)
+    model.__dict__ = whole.__dict__
 
 
 def store_course(

@@ -24,6 +24,7 @@ from cuspfa.estimator.fitted import (
     given_number,
     issue_warnings,
     kept_seed,
+    set_at_once,
     store_course,
     warn_if_not_built,
 )
@@ -236,6 +237,10 @@ class CuspPoissonFactorization(
 
     def _store(self, posterior: FactorizationPosterior) -> Self:
         """Keep a posterior, and take the attributes of the fit from it."""
+        set_at_once(self, posterior, type(self)._set_attributes)
+        return self
+
+    def _set_attributes(self, posterior: FactorizationPosterior) -> None:
         info = posterior.fit_info
         assert info is not None
         self.posterior_ = posterior
@@ -243,7 +248,6 @@ class CuspPoissonFactorization(
         self.n_factors_ = posterior.n_active
         self._n_features_out = self.n_factors_
         store_course(self, info, posterior.n_columns, posterior.names)
-        return self
 
     @classmethod
     def from_posterior(cls, posterior: FactorizationPosterior) -> Self:
