@@ -59,7 +59,8 @@ def answers(model, X):
     }
     if 2 <= model.n_factors_ <= 8:
         table = posterior.align("varimax", draws=draws).table()
-        found["varimax"] = np.array([table.mean, table.lower, table.upper])
+        found["varimax"] = table.mean
+        found["intervals after varimax"] = np.array([table.lower, table.upper])
     return found
 
 
