@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 from benchmarks.ordinal_designs import DESIGNS_NOTE, KINDS, simulated
-from benchmarks.record import row, save, stored_sets
+from benchmarks.record import codes_note, row, save, stored_sets
 from cuspfa import CuspFactorAnalysis
 from cuspfa._utils.warn import silent
 
@@ -64,6 +64,7 @@ def ordinal_count() -> list[dict[str, Any]]:
         notes=[
             DESIGNS_NOTE,
             f"{len(sets)} data sets. K is chosen by bridge sampling, the default of both models.",
+            codes_note(sets),
         ],
         began=began,
         details=sets,

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import special
 
 from benchmarks.ordinal_designs import DESIGNS_NOTE, FIRST_SEED, Answers, simulated
-from benchmarks.record import row, save, stored_sets
+from benchmarks.record import codes_note, row, save, stored_sets
 from cuspfa import CuspFactorAnalysis
 from cuspfa._utils.warn import silent
 from cuspfa.inference.cellwise.state import principal_factors
@@ -136,6 +136,7 @@ def ordinal_coverage() -> list[dict[str, Any]]:
             "right count. The interval in brackets is that of the mean over sets. Mean field with "
             "z is a normal q of loadings and scores over truncated normal responses, the negative "
             "control.",
+            codes_note(sets),
         ],
         began=began,
         details=sets,

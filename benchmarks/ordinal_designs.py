@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-FIRST_SEED = 70_000
+FIRST_SEED = 7_300_000
 """No other simulation of the project has these."""
 FIVE_POINTS = special.ndtri([0.5, 0.75, 0.9, 0.97])
 KINDS = ("five points, skewed", "binary, 50 %", "binary, 10–90 %", "binary, 15 %")

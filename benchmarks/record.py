@@ -8,6 +8,7 @@ import os
 import platform
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -132,6 +133,13 @@ def stored_sets(
         if len(found) % 20 == 0:
             print(f"  {section}: {len(found)} sets", flush=True)
     return list(found.values())
+
+
+def codes_note(sets: Iterable[dict[str, Any]]) -> str:
+    """Which code the stored sets ran on."""
+    found = Counter(str(one.get("code", "unknown")) for one in sets)
+    said = ", ".join(f"{code} ({number})" for code, number in found.items())
+    return f"Code that the data sets were fitted with, and their number: {said}."
 
 
 def _plain(value: Any) -> Any:
