@@ -42,7 +42,7 @@ def cautions(
     fit: FitMeasures | None = None,
     agreement: float = 1.0,
 ) -> tuple[FitWarning, ...]:
-    """Too few rows, Heywood cases, skewed items, rare categories, misfit and uncertain axes.
+    """Too few rows, Heywood cases, skewed items, rare categories, poor fit and uncertain axes.
 
     `communality` (p,) are medians of draws, and `agreement` is that of draws on rotated axes.
     """

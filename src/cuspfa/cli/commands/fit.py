@@ -163,7 +163,7 @@ def run_fit(options: FitOptions, began: float) -> None:
     checked = None
     if options.report is not None:
         checked = _checks(options, table, model)
-        notes = [] if checked is None else checked.told(table.n_empty)
+        notes = [] if checked is None else checked.sentences(table.n_empty)
         with progress(options.quiet) as bar:
             bar.say("writing the report")
             title = title_of(table.source)
@@ -293,7 +293,7 @@ class _Checked(NamedTuple):
     findings: list[Finding]
     seconds: float
 
-    def told(self, n_empty: int) -> list[str]:
+    def sentences(self, n_empty: int) -> list[str]:
         """The findings as sentences, with the rows by their numbers."""
         without = f" {counted_without(n_empty)}" if n_empty else ""
         return [
