@@ -23,8 +23,8 @@ ALLOWED = {
     "interval of covariance": 5e-6,
     "interval of shares": 5e-6,
     "varimax": 2e-5,
-    # A bound is the value of one draw, and each draw is rotated to ALIGNMENT_TOLERANCE, 3e-4: where
-    # the criterion is flat, rounding decides with which of its last steps a rotation ends.
+    # A bound is the value of one draw. Where the criterion of a draw is flat, rounding decides
+    # where its rotation ends: bounds differed by 2.1e-4 also with a tolerance of 1e-6.
     "intervals after varimax": 1e-3,
 }
 """Differences that rounding makes, on the scale of standardised columns. With the same signs of
