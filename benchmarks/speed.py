@@ -21,7 +21,8 @@ ROUNDS = 3
 """Turns of each revision; the medians are compared."""
 
 LONG = "select_n_factors, bfi"
-"""A case that takes a minute in the revision without the compiled core."""
+PUBLISHED_CHAINS = "Gibbs as published, four chains of 15 000 sweeps"
+"""Cases that take a quarter of a minute or more in the revision without the compiled core."""
 ITERATION_SHAPES = ((13, 5), (25, 10), (30, 18), (53, 34), (200, 10))
 """p and K of the cases of one iteration."""
 ITERATIONS = 200
@@ -94,6 +95,16 @@ def cases() -> dict[str, Callable[[], Callable[[], dict[str, Any]]]]:
 
         return made
 
+    def published_chains() -> Callable[[], dict[str, Any]]:
+        data = load_bfi(subset="paper").data
+
+        def made() -> dict[str, Any]:
+            model = CuspFactorAnalysis.as_published("gibbs", random_state=0)
+            model.set_params(method__n_chains=4, n_jobs=1).fit(data)
+            return {"K": model.n_factors_}
+
+        return made
+
     def number() -> Callable[[], dict[str, Any]]:
         data = complete_bfi()
 
@@ -133,6 +144,7 @@ def cases() -> dict[str, Callable[[], Callable[[], dict[str, Any]]]]:
         "Gibbs, four chains": chains,
         "fit 800 × 400": wide,
         LONG: number,
+        PUBLISHED_CHAINS: published_chains,
     }
 
 
@@ -217,7 +229,7 @@ def main(arguments: list[str]) -> int:
         print("Name the revision to compare with: make speed BASE=HEAD~1")
         return 2
     print(f"{'case':22}{'before':>10}{'now':>10}{'times':>8}   result before | now")
-    few = {LONG} | {iteration_case(p, k) for p, k in ITERATION_SHAPES}
+    few = {LONG, PUBLISHED_CHAINS} | {iteration_case(p, k) for p, k in ITERATION_SHAPES}
     names = arguments[1:] or [name for name in cases() if name not in few]
     for one in compare(arguments[0], names, rounds=1):
         print(

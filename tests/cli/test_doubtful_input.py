@@ -15,6 +15,7 @@ import pytest
 from cuspfa import CuspFactorAnalysis, read_table
 from cuspfa._utils.fit_warning_text import terminal_text
 from cuspfa._utils.spelling import as_option
+from cuspfa.data.screening import missing_codes as missing_codes_module
 from cuspfa.data.screening.missing_codes import codes_by_column, find_codes
 from cuspfa.data.tables.cells import missing_codes
 from cuspfa.data.tables.dialect import Reading
@@ -168,6 +169,28 @@ def test_codes_are_found():
 
 def codes_of(column):
     return codes_by_column(column[:, None])[0]
+
+
+def test_columns_whose_ends_are_near_have_no_codes(monkeypatch):
+    """The quick look at the ends decides as trying all sets of values does."""
+    rng = np.random.default_rng(0)
+    columns = []
+    for _ in range(400):
+        column = rng.choice([rng.normal(size=60), rng.integers(0, 30, 60), rng.standard_cauchy(60)])
+        column = column * 10.0 ** rng.integers(-2, 3) + rng.integers(-20, 20)
+        some = rng.integers(0, 60, rng.integers(0, 5))
+        column[some] = rng.choice([-99.0, 999.0, 99.0, -9.0, 1e6, -7.0, 888.0, 50.0])
+        columns.append(column)
+    table = np.column_stack(columns)
+    quick = codes_by_column(table)
+    assert 20 < sum(map(bool, quick)) < 380
+    looked: list[bool] = []
+    original = missing_codes_module._ends_are_near
+    monkeypatch.setattr(
+        missing_codes_module, "_ends_are_near", lambda ends: looked.append(original(ends))
+    )
+    assert codes_by_column(table) == quick
+    assert 100 < sum(looked) < len(looked)
 
 
 HEAVY = {

@@ -19,6 +19,8 @@ def must_be(name: str, requirement: str, value: object) -> InputError:
 
 def is_number(value: Any) -> bool:
     """A real number, and not True or False."""
+    if type(value) is float:  # quicker than to ask the abstract class
+        return True
     return isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
+from scipy.linalg.lapack import dtrtrs
 
 from cuspfa._typing import Array, Indices
 
@@ -36,6 +37,19 @@ def symmetric_root(matrix: Array) -> Array:
 def symmetrized(matrices: Array) -> Array:
     """Symmetric matrices (..., k, k), without asymmetric rounding errors."""
     return np.asarray((matrices + np.swapaxes(matrices, -1, -2)) / 2)
+
+
+def solve_lower(root: Array, right: Array, *, transposed: bool = False) -> Array:
+    """L⁻¹B of a lower triangular matrix L (k, k) and B (k, m), or L⁻ᵀB.
+
+    LAPACK without SciPy's checks, which take longer than to solve a small system.
+    """
+    if not right.size:
+        return right
+    solved, info = dtrtrs(root.T, right, lower=0, trans=0 if transposed else 1)
+    if info != 0:
+        raise np.linalg.LinAlgError("Matrix is singular")
+    return np.asarray(solved)
 
 
 def rotated_rows(rows: Array, size: int) -> Array:

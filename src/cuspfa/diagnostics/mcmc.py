@@ -64,13 +64,17 @@ def _normal_scores(values: Array) -> tuple[Array, Array]:
     ordered = np.take_along_axis(flat, order, axis=1)
     begins = np.ones(flat.shape, dtype=bool)
     np.not_equal(ordered[:, 1:], ordered[:, :-1], out=begins[:, 1:])
-    first = np.flatnonzero(begins)
-    length = np.diff(first, append=flat.size)
-    # Twice the mean of the ranks first + 1, …, first + length.
-    twice = 2 * (first % size) + length + 1
     of_rank = ndtri((np.arange(2 * size + 1) / 2 - 0.375) / (size + 0.25))
+    if begins.all():  # without ties, all have the same scores
+        in_order = np.broadcast_to(of_rank[2::2], flat.shape)
+    else:
+        first = np.flatnonzero(begins)
+        length = np.diff(first, append=flat.size)
+        # Twice the mean of the ranks first + 1, …, first + length.
+        twice = 2 * (first % size) + length + 1
+        in_order = np.repeat(of_rank[twice], length).reshape(flat.shape)
     scores = np.empty(flat.shape)
-    np.put_along_axis(scores, order, np.repeat(of_rank[twice], length).reshape(flat.shape), axis=1)
+    np.put_along_axis(scores, order, in_order, axis=1)
     scores[np.isnan(ordered[:, -1])] = np.nan
     median = (ordered[:, size // 2 - 1] + ordered[:, size // 2]) / 2
     return scores.reshape(values.shape), median

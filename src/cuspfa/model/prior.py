@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from cuspfa._utils.arguments import LARGEST_HYPERPARAMETER, between, must_be, store_positive
 from cuspfa.model.process import SMALLEST_COUNTED_SHAPE, CumulativeShrinkage
@@ -119,7 +120,7 @@ class CuspPrior:
 
     def process(self, n_terms: int | None = None) -> CumulativeShrinkage:
         """The process of `n_terms` = H columns, or the countable one."""
-        return CumulativeShrinkage(self.alpha, n_terms, self.stick_shape)
+        return _process(self.alpha, n_terms, self.stick_shape)
 
     def for_counts(self, smallest: float) -> CuspPrior:
         """The prior with a noise shape that suits columns of at least `smallest` values.
@@ -145,3 +146,9 @@ class CuspPrior:
     def log_count_probability(self, n_factors: int) -> float:
         """Log P(H* = K) under the countable process, exactly."""
         return self.process().log_active_count(n_factors)
+
+
+@lru_cache(maxsize=32)
+def _process(alpha: float, n_terms: int | None, stick_shape: float) -> CumulativeShrinkage:
+    """The same process each time: a search asks for it in every run."""
+    return CumulativeShrinkage(alpha, n_terms, stick_shape)

@@ -10,7 +10,7 @@ from cuspfa.data.complete import prepare_rows
 from cuspfa.datasets import simulate
 from cuspfa.inference._kernels import kernel
 from cuspfa.inference.variational.bridge_proposal import Proposal
-from cuspfa.inference.variational.bridge_sampling import root_by_definition
+from cuspfa.inference.variational.bridge_sampling import principal_norms, root_by_definition
 from cuspfa.inference.variational.search import Search
 from cuspfa.inference.variational.search_given_k import search_given_k
 
@@ -102,3 +102,20 @@ def test_the_root_where_all_draws_are_alike(start):
         np.full(5, 2.0), np.full(7, 2.0), None if start is None else 2 + start
     )
     assert found == pytest.approx(2.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("k", [1, 2, 5, 6, 7, 12])
+def test_norms_on_principal_axes(k):
+    """Eigenvalues of draws, of matrices without rank and of equal eigenvalues, against LAPACK's."""
+    rng = np.random.default_rng(k)
+    half = rng.standard_normal((40, k, k)) * np.geomspace(1e-3, 1e3, 40)[:, None, None]
+    columns = half @ half.transpose(0, 2, 1)
+    columns[0], columns[1] = 0.0, np.eye(k)
+    columns[2] = np.outer(half[2, 0], half[2, 0])
+    expected = np.linalg.eigvalsh(columns)
+    assert_allclose(
+        np.sort(principal_norms(columns)), expected, atol=1e-12 * np.abs(expected).max()
+    )
+    if k > 1:  # negative control: the diagonal is not it
+        diagonal = np.sort(np.diagonal(columns, axis1=1, axis2=2))
+        assert np.abs(diagonal - expected).max() > 1e-3

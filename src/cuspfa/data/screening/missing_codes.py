@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -96,6 +97,8 @@ def _far_values(ends: _ColumnEnds, shared: Collection[float] | None) -> list[flo
     the `shared` ones; None means that all are.
     """
     values, counts, size = ends.values, ends.counts, len(ends.values)
+    if _ends_are_near(ends):
+        return []
     best: list[int] = []
     for low in range(CODES_AT_EACH_END + 1):
         for high in range(CODES_AT_EACH_END + 1):
@@ -120,6 +123,23 @@ def _far_values(ends: _ColumnEnds, shared: Collection[float] | None) -> list[flo
             if 2 * inside >= ends.total and apart:
                 best = outer
     return [float(values[j]) for j in best]
+
+
+def _ends_are_near(ends: _ColumnEnds) -> bool:
+    """Is every gap between the values at the ends narrower than what lies between them?
+
+    Then none is far outside: no code is nearer to the others than their range. It is so for most
+    columns, and quicker to tell than to try all sets of values.
+    """
+    if not ends.n_between:
+        return False
+    kept, values = CODES_AT_EACH_END + 1, ends.values.tolist()
+    gaps = (
+        above - below
+        for side in (values[:kept], values[-kept:])
+        for below, above in itertools.pairwise(side)
+    )
+    return bool(max(gaps) < SHORT_CODE_DISTANCE * (values[-kept] - values[kept - 1]))
 
 
 def _wanted(value: float, count: int, total: int, lowest: float) -> float:

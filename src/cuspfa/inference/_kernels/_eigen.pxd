@@ -132,8 +132,9 @@ cdef inline bint refine(
         return False
     if done <= last < small:
         size = second_turns(k, s, values, turns, rows, product, line)
-        # What is left is of third order.
-        if size * last < done * done:
+        # What is left is of third order, 1e-11 at most, and of fourth order in the products of the
+        # vectors. What is computed of them depends on it to second order.
+        if size < last and last * last * last < 1e-22:
             return True
     else:
         memcpy(rows, turns, k * k * sizeof(double))

@@ -1,7 +1,7 @@
 """Draws of bridge sampling rotated towards the mean of the proposal and whitened; their ratio.
 
-The definitions are `whitened_by_definition` of `cuspfa.inference.variational.bridge_proposal` and
-`root_by_definition` of `bridge_sampling`. Matrices are row-major.
+The definitions are `whitened_by_definition` of `cuspfa.inference.variational.bridge_proposal`, and
+`root_by_definition` and `principal_norms` of `bridge_sampling`. Matrices are row-major.
 """
 
 from libc.math cimport exp, fabs, fmax, fmin, isfinite, isnan, sqrt
@@ -9,8 +9,11 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 from ._blas cimport multiply, multiply_at
+from ._eigen cimport eigen_unsorted, jacobi
 
 cdef int MOST_STEPS = 100
+# Up to this size eigenvalues are found by Jacobi's method.
+cdef int SMALL = 6
 
 
 cdef int invert(int k, double* a, double* out) noexcept nogil:
@@ -208,3 +211,24 @@ def bennett_root(
             if part < tolerance:
                 break
     return value
+
+
+def eigenvalues(double[:, :, ::1] matrices, double[:, ::1] out):
+    """Fill the eigenvalues of B symmetric matrices, in any order; 0 if all converged."""
+    cdef int size = matrices.shape[0], k = matrices.shape[1], b, h, info = 0
+    cdef double* memory = <double*> malloc(3 * k * k * sizeof(double))
+    cdef double* rows = memory + k * k
+    cdef double* work = rows + k * k
+    if memory == NULL:
+        raise MemoryError("No memory for the eigenvalues of these draws.")
+    with nogil:
+        for b in range(size):
+            memcpy(memory, &matrices[b, 0, 0], k * k * sizeof(double))
+            if k <= SMALL:
+                jacobi(k, memory, rows)
+                for h in range(k):
+                    out[b, h] = memory[h * k + h]
+            else:
+                info |= eigen_unsorted(k, memory, &out[b, 0], rows, work)
+        free(memory)
+    return info

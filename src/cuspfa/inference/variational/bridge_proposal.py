@@ -9,10 +9,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from cuspfa._typing import Array
-from cuspfa._utils.linalg import polar_factor
+from cuspfa._utils.linalg import polar_factor, solve_lower
 from cuspfa.inference._kernels import kernel
 from cuspfa.inference.kernels import Statistics, flip
 from cuspfa.inference.updates import Loadings
@@ -144,7 +143,8 @@ class _NormalLogNoise(NamedTuple):
 
     def draw(self, size: int, rng: np.random.Generator) -> Array:
         """Noise variances (p, size)."""
-        change = solve_triangular(self.root.T, rng.standard_normal((len(self.center), size)))
+        z = rng.standard_normal((len(self.center), size))
+        change = solve_lower(self.root, z, transposed=True)
         return np.asarray(np.exp(self.center[:, None] + change))
 
     def log_density(self, noise: Array) -> Array:

@@ -235,7 +235,7 @@ def log_average_slab(columns: Array, slab: Slab, p: int) -> Array:
     only angles near zero count, the cells omit or count twice some of the volume of O(K), which a
     last term corrects in proportion. The error is about 0.15 K nats.
     """
-    squared_norm = np.maximum(np.linalg.eigvalsh(columns), 1e-300)
+    squared_norm = np.maximum(principal_norms(columns), 1e-300)
     k = squared_norm.shape[1]
     log_best = np.sum(slab.log_density(squared_norm, p), axis=1)
     if k < 2 or slab.capabilities.rotation_invariant:
@@ -247,3 +247,13 @@ def log_average_slab(columns: Array, slab: Slab, p: int) -> Array:
     pairs = k * (k - 1) / 2
     cells = k * np.log(2) + gammaln(k + 1) + pairs * np.log(np.pi / 2) - log_volume(k)
     return np.asarray(log_best + log_scale_rotations + cells * apart / pairs)
+
+
+def principal_norms(columns: Array) -> Array:
+    """Squared norms of the columns of Λ on principal axes, in any order, (size, K)."""
+    core = kernel("bridge")
+    if core is not None and columns.size:
+        found = np.empty(columns.shape[:2])
+        if core.eigenvalues(np.ascontiguousarray(columns), found) == 0:
+            return found
+    return np.asarray(np.linalg.eigvalsh(columns))

@@ -23,12 +23,12 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import cholesky
 from scipy.linalg.lapack import dpotrf
 from scipy.special import gammaln
 
 from cuspfa._typing import Array, Indices
-from cuspfa._utils.linalg import pair_places, upper_half
+from cuspfa._utils.linalg import pair_places, solve_lower, upper_half
 from cuspfa.data.protocols import DataSource
 from cuspfa.inference._kernels import kernel
 from cuspfa.inference.kernels import flip
@@ -213,10 +213,7 @@ class Widened:
         """L^{-1} of columns of numbers along the scale directions, L the Cholesky factor of the
         inverse covariance of X given the draws of q.
         """
-        if not along.size:  # older SciPy raises
-            return along
-        solved = solve_triangular(self.inner, along, lower=True, check_finite=False)
-        return np.asarray(solved)
+        return solve_lower(self.inner, along)
 
     def draw(self, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
         """Λ − μ, (size, p, K), and log q̃(Λ), (size,), the same for both signs."""
