@@ -26,7 +26,7 @@ SOON, SOON_WITH_COLUMNS = 200.0, 500.0
 CHANGES = {
     "rotation": ("varimax", "promax", "quartimax", "oblimin"),
     "number of factors": ("11", "10", "5", ""),
-    "tolerated error": ("0.05", "0.03", "0.08", "0.0"),
+    "tolerated error": ("0.05", "0.025", "0.1", "0.0"),
     "columns": ("O4", "N1", "A1", "C2"),
 }
 NAMES = {"rotation": "rotation", "number of factors": "n_factors", "tolerated error": "model_error"}

@@ -30,6 +30,7 @@ CHOOSE = """
 const one = document.querySelector(`#controls [name=${arguments[0]}]`);
 delete document.documentElement.dataset.drawn;
 one.value = arguments[1];
+if (one.value !== arguments[1]) throw new Error(`${arguments[0]} has no ${arguments[1]}`);
 one.dispatchEvent(new Event("change", {bubbles: true}));
 """
 TICK = """
