@@ -37,6 +37,7 @@ TICK = """
 delete document.documentElement.dataset.drawn;
 document.querySelector(`input[value=${arguments[0]}]`).click();
 """
+TICK_ALL = "document.querySelector('#tick-all').click()"
 FIT = "document.querySelector('#fit-button').click()"
 HAS_TABLE = "return document.querySelectorAll('input[name=column]').length"
 HAS_ANSWER = "return document.querySelector('#map svg')"

@@ -201,11 +201,12 @@ class Worker:
         axes = [replace(plain, rotation=one) for one in (None, *ROTATIONS) if one != plain.rotation]
         fits = self.seconds < QUICK_FIT and self.analysis.file is not None
         others = [one for one in _other_errors(plain) if not self.analysis.has_fit(one)]
-        errors = [self._in_advance(one) for one in (others if fits else [])]
-        if self.seconds < LIVE_FIT:
-            self.steps = [self._send_curve, *errors, self._send_report]
-        else:
-            self.steps = [self._send_curve, self._send_report, *errors]
+        live = self.seconds < LIVE_FIT
+        said = "Fits with other tolerated model errors" if live else ""
+        errors = [self._in_advance(one, said) for one in (others if fits else [])]
+        self.steps = [self._send_curve, self._send_report]
+        place = 1 if live else 2
+        self.steps[place:place] = errors
         self.steps += [self._in_advance(one) for one in axes]
         if fits:
             self.steps += [self._in_advance(one) for one in _other_numbers(plain, posterior)]
@@ -228,9 +229,13 @@ class Worker:
         self.send("report", report_part(self.posterior, self.settings, aligned))
         self.send("busy", {"text": ""})
 
-    def _in_advance(self, settings: PageSettings) -> Callable[[], None]:
+    def _in_advance(self, settings: PageSettings, said: str = "") -> Callable[[], None]:
+        """A fit that may be asked for next, and what is said of it while the report is missing."""
+
         def fit() -> None:
             assert self.analysis is not None
+            if said:
+                self.send("busy", {"text": said})
             try:
                 _ = self.analysis.fit(settings).rotated_solution
             except StoppedEarly:
