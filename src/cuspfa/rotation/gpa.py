@@ -43,7 +43,7 @@ REMEMBERED_VALUES, LEAST_DESCENT = 10, 0.001
 """Last values of the criterion whose highest a step must be below, and by how much of its slope."""
 MOST_GROWTH = 10.0
 """Largest factor from one step to the next, so that none leaves its valley."""
-TOLERABLE = 1e3
+NEARLY_FLAT = 1e3
 """Times the tolerance that a gradient may be where rounding error permits no further step."""
 MOST_STARTS = 1000
 
@@ -331,7 +331,7 @@ def descend(
         *(np.ascontiguousarray(stack), found.matrices, found.values),
         *(found.converged.view(np.uint8), tolerance * squared_norm, squared_norm),
         *(oblique, is_geomin, *settings, MAX_ROTATION_STEPS, MAX_HALVINGS),
-        *(REMEMBERED_VALUES, LEAST_DESCENT, MOST_GROWTH, TOLERABLE),
+        *(REMEMBERED_VALUES, LEAST_DESCENT, MOST_GROWTH, NEARLY_FLAT),
     )
     if done == len(stack):
         return found
@@ -384,7 +384,7 @@ def descend_by_definition(
                 break
             steps[left[trying]] /= 2.0
         if len(trying):  # no step lowers it beyond rounding error: as low as it gets
-            converged[left[trying]] = size[trying] < TOLERABLE * enough[left[trying]]
+            converged[left[trying]] = size[trying] < NEARLY_FLAT * enough[left[trying]]
             kept = np.setdiff1d(np.arange(len(left)), trying)
             left, turned, back, slope = left[kept], turned[kept], back[kept], slope[kept]
     return Stack(axes, values, converged)

@@ -17,5 +17,5 @@ def descend(
     remembered: int,
     least_descent: float,
     most_growth: float,
-    tolerable: float,
+    nearly_flat: float,
 ) -> int: ...

@@ -124,7 +124,7 @@ def descend(
     const double[:, :, ::1] stack, double[:, :, ::1] axes, double[::1] values,
     unsigned char[::1] converged, double[::1] enough, double[::1] squared_norm, bint oblique,
     bint is_geomin, double across, double down, double gamma, int most_steps, int most_halvings,
-    int remembered, double least_descent, double most_growth, double tolerable,
+    int remembered, double least_descent, double most_growth, double nearly_flat,
 ):
     """Descend from `axes` (B, K, K), which become T, with values and convergence by matrix.
 
@@ -218,7 +218,7 @@ def descend(
                     if info != 0:
                         break
                     if not found:  # no step lowers it beyond rounding error: as low as it gets
-                        converged[b] = length < tolerable * enough[b]
+                        converged[b] = length < nearly_flat * enough[b]
                         break
                     value = there_value
                     memcpy(at, moved, kk * sizeof(double))
