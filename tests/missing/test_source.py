@@ -388,7 +388,8 @@ def test_the_announcement_is_a_warning_before_the_fit(monkeypatch):
 def test_a_given_number_is_found_on_a_surrogate(monkeypatch):
     """With fewer iterations on the data themselves, and no lower bound."""
     rows = incomplete_factors(250, 15, 3)[:-1]
-    scores, iterations = MissingDataSource.expect_scores, []
+    scores = MissingDataSource.expect_scores
+    iterations: list[int] = []
 
     def counted(self, *given):
         iterations[-1] += 1

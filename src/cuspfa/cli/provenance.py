@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from functools import cache
-from typing import Any, Literal, get_type_hints
+from typing import Any, Literal, cast, get_type_hints
 
 from cuspfa.cli.options import DataOptions, FitOptions, ReadingOptions, ShowOptions
 from cuspfa.data.provenance import DataProvenance, table_provenance
@@ -62,7 +62,7 @@ def given_options(
     options: DataOptions | ReadingOptions | ShowOptions,
 ) -> Iterator[tuple[str, Any]]:
     """Names of the options with another value than the default, and these values."""
-    annotated = _type_hints(type(options))
+    annotated = _type_hints(cast("Any", type(options)))
     for one in fields(options):
         value = getattr(options, one.name)
         if isinstance(value, (ReadingOptions, ShowOptions)):

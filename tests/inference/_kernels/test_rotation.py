@@ -3,6 +3,7 @@
 import signal
 import threading
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from cuspfa.rotation.criteria import Geomin, Quartic, Target
 
 pytestmark = pytest.mark.skipif(kernel("rotation") is None, reason="the compiled core is not built")
 
-CRITERIA = {
+CRITERIA: dict[str, tuple[Any, bool]] = {
     "quartimax": (Quartic(1.0, 0.0), False),
     "varimax": (Quartic(1.0 - 1 / 12, 1 / 12), False),
     "equamax": (Quartic(1.0 - 3 / 24, 3 / 24), False),
