@@ -30,12 +30,14 @@ CHOOSE = """
 const one = document.querySelector(`#controls [name=${arguments[0]}]`);
 delete document.documentElement.dataset.drawn;
 one.value = arguments[1];
+if (one.value !== arguments[1]) throw new Error(`${arguments[0]} has no ${arguments[1]}`);
 one.dispatchEvent(new Event("change", {bubbles: true}));
 """
 TICK = """
 delete document.documentElement.dataset.drawn;
 document.querySelector(`input[value=${arguments[0]}]`).click();
 """
+TICK_ALL = "document.querySelector('#tick-all').click()"
 FIT = "document.querySelector('#fit-button').click()"
 HAS_TABLE = "return document.querySelectorAll('input[name=column]').length"
 HAS_ANSWER = "return document.querySelector('#map svg')"

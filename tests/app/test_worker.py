@@ -104,6 +104,26 @@ def test_an_answer_comes_first_and_then_its_report(worker, columns):
     assert worker.until("report")["settings"] == other["settings"]
 
 
+def test_fits_with_other_tolerated_errors_are_made_before_the_report(worker, columns):
+    """Each goes on from the one before, and is then known."""
+    worker.fit(columns=columns)
+    worker.until("report")
+    for size in (0.05, 0.1, 0.015):
+        worker.fit(columns=columns, model_error=size)
+        assert not was_fitted(worker, model_error=size)
+    worker.fit(columns=columns, n_factors=3, model_error=0.05)
+    assert was_fitted(worker, model_error=0.05)
+
+
+def was_fitted(worker, **settings):
+    """Was the fit of the next answer made after it was asked for?"""
+    said = []
+    while (part := worker.until("busy", "answer"))["part"] == "busy":
+        said.append(part["text"])
+    assert part["settings"] == part["settings"] | settings
+    return any(text.startswith("Fitting") for text in said)
+
+
 def test_a_file_is_written_where_it_can_be_read_by_the_owner_alone(worker, columns):
     worker.fit(columns=columns, n_factors=1)
     worker.until("answer")

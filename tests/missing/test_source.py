@@ -385,6 +385,33 @@ def test_the_announcement_is_a_warning_before_the_fit(monkeypatch):
         CuspFactorAnalysis().fit(incomplete_factors(40, 6, 2))
 
 
+def test_a_given_number_is_found_on_a_surrogate(monkeypatch):
+    """With fewer iterations on the data themselves, and no lower bound."""
+    rows = incomplete_factors(250, 15, 3)[:-1]
+    scores = MissingDataSource.expect_scores
+    iterations: list[int] = []
+
+    def counted(self, *given):
+        iterations[-1] += 1
+        return scores(self, *given)
+
+    monkeypatch.setattr(MissingDataSource, "expect_scores", counted)
+
+    def bounds():
+        found = []
+        for k in (2, 3, 5, 6):
+            iterations.append(0)
+            found.append(CuspFactorAnalysis(n_factors=k).fit(rows).lower_bound_)
+        return np.array(found)
+
+    quick = bounds()
+    monkeypatch.setattr(MissingDataSource, "surrogate", lambda *_: None)
+    assert np.all(quick > bounds() - 0.02)
+    made = np.array(iterations).reshape(2, 4)
+    assert np.all(made[0] < made[1])
+    assert made[0].sum() < 0.4 * made[1].sum()
+
+
 def test_columns_that_are_never_seen_together_are_named():
     rows = datasets.simulate(120, 8, 2, random_state=0).X
     rows[:60, :4] = np.nan

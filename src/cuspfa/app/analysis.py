@@ -33,6 +33,7 @@ from cuspfa.data.tables.reader import FileTable, read_file
 from cuspfa.errors import InputError
 from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
 from cuspfa.estimator.load import load
+from cuspfa.inference.variational.error_grid import ErrorPath
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.draws import Draws
 from cuspfa.posterior.fit_info import FitInfo
@@ -86,6 +87,8 @@ class Analysis:
         """Posteriors on other axes: of many factors a rotation takes longer than the rest."""
         self._draws: tuple[FitInfo | None, Draws] | None = None
         self._aligned: tuple[FitInfo | None, PageSettings, AlignedDraws] | None = None
+        self._path: tuple[PageSettings, ErrorPath] | None = None
+        """Of the fits that differ from the last one in the tolerated error alone."""
         self.usual: tuple[str, ...] = ()
         if self.file is not None:
             self.table = self._table(FitOptions())
@@ -201,6 +204,13 @@ class Analysis:
         with silent():
             return np.asarray(model.transform(rows))
 
+    def _path_of(self, settings: PageSettings) -> ErrorPath:
+        """What is known of fits with other tolerated errors to the same columns."""
+        key = replace(settings, model_error=0.0)
+        if self._path is None or self._path[0] != key:
+            self._path = (key, ErrorPath())
+        return self._path[1]
+
     def _table(self, options: FitOptions) -> Table:
         assert self.file is not None
 
@@ -227,7 +237,7 @@ class Analysis:
         origin = Origin(data_provenance(options, table), command_of(options), codes)
         try:
             with silent():
-                model._fit(table, table.names, origin)
+                model._fit(table, table.names, origin, path=self._path_of(settings))
         except KeyboardInterrupt:
             if not hasattr(model, "posterior_"):
                 raise

@@ -41,8 +41,9 @@ from cuspfa.estimator.factor_analysis import CuspFactorAnalysis
 from cuspfa.posterior.base import Posterior
 from cuspfa.posterior.error_curve import TOLERATED
 
-QUICK_FIT = 3.0
-"""Seconds of a fit up to which others are made in advance."""
+QUICK_FIT, LIVE_FIT = 3.0, 1.0
+"""Seconds of a fit up to which others are made in advance, and those with other tolerated errors
+even before the report: each goes on from the one before."""
 NEAR_NUMBERS = (1, -1, 2, -2)
 """Other numbers of factors that are fitted in advance, by their distance."""
 SECONDS_BETWEEN_MESSAGES = 0.15
@@ -196,14 +197,19 @@ class Worker:
         self.posterior = posterior
         has_curve = "model_error_curve" in posterior.__dict__
         self.send("answer", answer_part(posterior, settings, with_curve=has_curve))
-        self.steps = [self._send_curve, self._send_report]
         plain = replace(settings, names=())
-        ahead = [
-            replace(plain, rotation=one) for one in (None, *ROTATIONS) if one != plain.rotation
-        ]
-        if self.seconds < QUICK_FIT and self.analysis.file is not None:
-            ahead += _may_be_next(plain, posterior)
-        self.steps += [self._in_advance(one) for one in ahead]
+        axes = [replace(plain, rotation=one) for one in (None, *ROTATIONS) if one != plain.rotation]
+        fits = self.seconds < QUICK_FIT and self.analysis.file is not None
+        others = [one for one in _other_errors(plain) if not self.analysis.has_fit(one)]
+        live = self.seconds < LIVE_FIT
+        said = "Fits with other tolerated model errors" if live else ""
+        errors = [self._in_advance(one, said) for one in (others if fits else [])]
+        self.steps = [self._send_curve, self._send_report]
+        place = 1 if live else 2
+        self.steps[place:place] = errors
+        self.steps += [self._in_advance(one) for one in axes]
+        if fits:
+            self.steps += [self._in_advance(one) for one in _other_numbers(plain, posterior)]
 
     def _send_curve(self) -> None:
         """The headline with the number of factors by tolerated error."""
@@ -223,9 +229,13 @@ class Worker:
         self.send("report", report_part(self.posterior, self.settings, aligned))
         self.send("busy", {"text": ""})
 
-    def _in_advance(self, settings: PageSettings) -> Callable[[], None]:
+    def _in_advance(self, settings: PageSettings, said: str = "") -> Callable[[], None]:
+        """A fit that may be asked for next, and what is said of it while the report is missing."""
+
         def fit() -> None:
             assert self.analysis is not None
+            if said:
+                self.send("busy", {"text": said})
             try:
                 _ = self.analysis.fit(settings).rotated_solution
             except StoppedEarly:
@@ -242,18 +252,21 @@ class Worker:
         self.send("written", {"id": job["id"], "path": path.name, "name": name})
 
 
-def _may_be_next(settings: PageSettings, posterior: Posterior) -> list[PageSettings]:
-    """Settings that differ in one thing, the nearest first."""
+def _other_errors(settings: PageSettings) -> list[PageSettings]:
+    """Settings with another tolerated error, where the number of factors is found."""
+    if settings.likelihood != "gaussian" or settings.n_factors is not None:
+        return []
+    found = [replace(settings, model_error=size) for size in TOLERATED]
+    return [one for one in found if one != settings]
+
+
+def _other_numbers(settings: PageSettings, posterior: Posterior) -> list[PageSettings]:
+    """Settings with another number of factors, the nearest first."""
     if settings.likelihood != "gaussian":
         return []
     k, p = posterior.n_active, len(posterior.column_names)
-    numbers = [k + step for step in NEAR_NUMBERS if 0 < k + step < p]
-    found = [replace(settings, n_factors=number) for number in (k, *numbers)]
-    if settings.n_factors is not None:
-        found.append(replace(settings, n_factors=None))
-    else:
-        sizes = sorted(TOLERATED, key=lambda size: abs(size - 0.05))
-        found += [replace(settings, model_error=size) for size in sizes]
+    near = [k + step for step in NEAR_NUMBERS if 0 < k + step < p]
+    found = [replace(settings, n_factors=number) for number in (k, *near, None)]
     return [one for one in found if one != settings]
 
 

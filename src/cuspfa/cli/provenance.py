@@ -5,7 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from dataclasses import fields, replace
-from typing import Any, Literal, get_type_hints
+from functools import cache
+from typing import Any, Literal, cast, get_type_hints
 
 from cuspfa.cli.options import DataOptions, FitOptions, ReadingOptions, ShowOptions
 from cuspfa.data.provenance import DataProvenance, table_provenance
@@ -61,7 +62,7 @@ def given_options(
     options: DataOptions | ReadingOptions | ShowOptions,
 ) -> Iterator[tuple[str, Any]]:
     """Names of the options with another value than the default, and these values."""
-    annotated = get_type_hints(type(options), include_extras=True)
+    annotated = _type_hints(cast("Any", type(options)))
     for one in fields(options):
         value = getattr(options, one.name)
         if isinstance(value, (ReadingOptions, ShowOptions)):
@@ -69,6 +70,11 @@ def given_options(
         elif value != one.default and one.name not in NOT_REPEATED:
             names = annotated[one.name].__metadata__[0].name
             yield min(names or [f"--{one.name.replace('_', '-')}"], key=len), value
+
+
+@cache
+def _type_hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind, include_extras=True)
 
 
 def _option_words(name: str, value: Any) -> list[str]:

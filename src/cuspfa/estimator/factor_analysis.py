@@ -44,6 +44,7 @@ from cuspfa.inference.engine import (
     infer_latent,
 )
 from cuspfa.inference.gibbs.settings import Gibbs
+from cuspfa.inference.variational.error_grid import ErrorPath
 from cuspfa.inference.variational.settings import Variational
 from cuspfa.model.likelihoods.kinds import (
     COUNT_KINDS,
@@ -442,10 +443,12 @@ class CuspFactorAnalysis(PredictionMixin, BaseEstimator):  # type: ignore[misc]
         names: list[str] | None = None,
         origin: Origin = UNKNOWN_ORIGIN,
         offset: Any = None,
+        path: ErrorPath | None = None,
     ) -> Self:
         """Check, prepare, infer, store, warn.
 
         `names` are for data that have none of their own, and `origin` is what is known of them.
+        `path` is of fits to these data that differ in `model_error` alone.
         """
         method = self._check_parameters()
 
@@ -472,7 +475,7 @@ class CuspFactorAnalysis(PredictionMixin, BaseEstimator):  # type: ignore[misc]
                 told = tuple(dict.fromkeys(cells.prepared.warnings + prepared.warnings))
                 known = cells.prepared.provenance
                 prepared = prepared._replace(warnings=told, provenance=known)
-            outcome = self._infer(prepared, method, origin)
+            outcome = self._infer(prepared, method, origin, path)
         self._store(outcome.posterior)
         if outcome.interrupted:
             raise KeyboardInterrupt
@@ -621,7 +624,9 @@ class CuspFactorAnalysis(PredictionMixin, BaseEstimator):  # type: ignore[misc]
             ),
         )
 
-    def _infer(self, prepared: Prepared, method: Engine, origin: Origin) -> Outcome:
+    def _infer(
+        self, prepared: Prepared, method: Engine, origin: Origin, path: ErrorPath | None = None
+    ) -> Outcome:
         prior = method.default_prior() if self.prior is None else self.prior
         n_factors = given_number(self.n_factors)
         expected = method.long_fit(prepared.source, n_factors)
@@ -644,6 +649,7 @@ class CuspFactorAnalysis(PredictionMixin, BaseEstimator):  # type: ignore[misc]
                     rotation=settings.rotation,
                     provenance=_provenance(settings, prepared, origin),
                     model_error=settings.model_error,
+                    path=path,
                 ),
             )
         except np.linalg.LinAlgError as error:

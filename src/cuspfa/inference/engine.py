@@ -26,6 +26,7 @@ from cuspfa.inference.cellwise.sampler import sample_cells
 from cuspfa.inference.gibbs.result import sampled_posterior
 from cuspfa.inference.gibbs.settings import START_TIME_SHARE, Gibbs, GibbsStart
 from cuspfa.inference.variational.error_curve import model_error_curve
+from cuspfa.inference.variational.error_grid import ErrorPath
 from cuspfa.inference.variational.result import variational_posterior, variational_warnings
 from cuspfa.inference.variational.settings import Variational
 from cuspfa.model.likelihoods.kinds import LikelihoodTable
@@ -96,6 +97,8 @@ class FitTask(NamedTuple):
     rotation: Rotation | None
     provenance: Provenance
     model_error: float | Literal["auto"] = 0.0
+    path: ErrorPath | None = None
+    """Of fits with other errors to the same data, to go on from; of the variational engine."""
 
 
 class LatentTask(NamedTuple):
@@ -189,6 +192,7 @@ def _run_variational(method: Variational, task: FitTask) -> Outcome:
         rng=task.rng,
         n_jobs=task.n_jobs,
         model_error=task.model_error,
+        path=task.path,
     )
     warned = variational_warnings(fit, prepared, prior, method, n_factors, task.model_error)
     provenance = with_warnings(task.provenance, warned)

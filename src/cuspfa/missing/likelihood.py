@@ -72,18 +72,29 @@ class FewMissing:
 
     def log_likelihood(self, loadings: Array, noise_variance: Array, *, flat_mean: bool) -> float:
         """Σ_i log N(y_i; m, ΛΛᵀ + Σ) of the observed values; m is integrated out if `flat_mean`."""
-        found = self._fill(loadings, noise_variance, self.rows)
-        squares = float(np.sum(found.precision * self.gram)) - found.explained
+        found = self.log_likelihoods(loadings[None], noise_variance[None], flat_mean=flat_mean)
+        return float(found[0])
+
+    def log_likelihoods(self, loadings: Array, noise: Array, *, flat_mean: bool) -> Array:
+        """(B,) log-likelihoods of loadings (B, p, K) and noise variances (B, p)."""
+        given, size = _precisions(loadings, noise), loadings.shape[:2]
+        precision = np.stack([one.matrix for one in given])
+        log_dets, explained = np.zeros(size[0]), np.zeros(size[0])
+        spread, sums = np.zeros(precision.shape), np.zeros(size)
+        for number, one in enumerate(given):
+            log_dets[number], explained[number], filled, spread[number] = self._fill(one, self.rows)
+            sums[number] = self.ones @ filled
+        squares = np.sum(precision * self.gram, axis=(1, 2)) - explained
         constant = float(self.observed.sum()) * float(np.log(2 * np.pi))
-        value = -0.5 * (constant + found.log_dets + squares)
+        value = np.asarray(-0.5 * (constant + log_dets + squares))
         if not flat_mean:
             return value
-        root = np.linalg.cholesky(self._information(found))
-        gain = np.linalg.solve(root, found.precision @ (self.ones @ found.filled))
+        root = np.linalg.cholesky(self.n * precision - precision @ spread @ precision)
+        gain = np.linalg.solve(root, precision @ sums[:, :, None])
         # The n_j of the determinant are left out, as in the bound: a flat prior has no constant.
-        freedom = len(loadings) * np.log(2 * np.pi) + np.sum(np.log(self.observed))
-        freedom -= 2 * np.sum(np.log(np.diag(root)))
-        return float(value + 0.5 * (gain @ gain + freedom))
+        freedom = size[1] * np.log(2 * np.pi) + np.sum(np.log(self.observed))
+        freedom = freedom - 2 * np.sum(np.log(np.diagonal(root, axis1=1, axis2=2)), axis=1)
+        return np.asarray(value + 0.5 * (np.sum(gain**2, axis=(1, 2)) + freedom))
 
     def expected_gram(self, loadings: Array, noise_variance: Array, *, flat_mean: bool) -> Array:
         """E[Σ_i (y_i − ȳ)(y_i − ȳ)ᵀ] given the observed values, (p, p), as in a step of EM.
@@ -91,25 +102,23 @@ class FewMissing:
         The likelihood of complete data with these cross-products has the gradient of the
         observed-data likelihood at these parameters.
         """
-        found = self._fill(loadings, noise_variance, self.rows)
+        (given,) = _precisions(loadings[None], noise_variance[None])
+        found = self._fill(given, self.rows)
         whole = self.rows + found.filled
         if flat_mean:
-            slope = found.precision @ (self.ones @ found.filled)
-            mean = np.outer(self.ones, np.linalg.solve(self._information(found), slope))
-            centred = np.where(self.there, self.rows - mean, 0.0)
-            found = self._fill(loadings, noise_variance, centred)
+            own = given.matrix
+            information = self.n * own - own @ found.spread @ own  # on the means, of observed parts
+            mean = np.linalg.solve(information, own @ (self.ones @ found.filled))
+            centred = np.where(self.there, self.rows - np.outer(self.ones, mean), 0.0)
+            found = self._fill(given, centred)
             whole = centred + found.filled
             level = self.ones @ whole / self.n
             whole -= np.outer(self.ones, level)
         return np.asarray(whole.T @ whole + found.spread)
 
-    def _fill(self, loadings: Array, noise_variance: Array, rows: Array) -> _Filled:
+    def _fill(self, given: _Precision, rows: Array) -> _Filled:
         """The missing values of `rows` under a model; compiled, or by `_by_groups`."""
-        scaled = loadings / noise_variance[:, None]
-        inner = np.eye(loadings.shape[1]) + loadings.T @ scaled
-        side = np.linalg.solve(inner, scaled.T)
-        precision = np.diag(1.0 / noise_variance) - scaled @ side
-        log_det = float(np.sum(np.log(noise_variance)) + np.linalg.slogdet(inner)[1])
+        precision, scaled, side, log_det = given
         projected, found = rows @ scaled, None  # −P y at missing values, where y is 0, by `side`
         if (core := kernel("missing")) is not None:
             filled, spread = np.zeros(rows.shape), np.zeros(precision.shape)
@@ -118,7 +127,7 @@ class FewMissing:
                 *(self.first, self.missing, filled, spread),
             )
             if not failed:
-                found = _Filled(precision, log_dets, explained, filled, spread)
+                found = _Filled(log_dets, explained, filled, spread)
         if found is None:
             found = self._by_groups(precision, projected @ side)
         return found._replace(log_dets=self.n * log_det + found.log_dets)
@@ -142,19 +151,37 @@ class FewMissing:
             spread += np.bincount(places, (sizes * covariance).ravel(), minlength=wide**2)
         half = spread.reshape(wide, wide)[:p, :p]
         whole = half + half.T - np.diag(np.diag(half))
-        return _Filled(own, log_dets, explained, filled[:, :p], whole)
+        return _Filled(log_dets, explained, filled[:, :p], whole)
 
-    def _information(self, found: _Filled) -> Array:
-        """Σ_i of the precisions of observed parts, (p, p): the information on the means."""
-        precision = found.precision
-        return np.asarray(self.n * precision - precision @ found.spread @ precision)
+
+class _Precision(NamedTuple):
+    """The precision of a complete row under a model."""
+
+    matrix: Array
+    """(p, p) P = Ω^{-1}."""
+    scaled: Array
+    """(p, K) Σ^{-1}Λ."""
+    side: Array
+    """(K, p) (I + ΛᵀΣ^{-1}Λ)^{-1}ΛᵀΣ^{-1}."""
+    log_det: float
+    """log|Ω|."""
+
+
+def _precisions(loadings: Array, noise: Array) -> list[_Precision]:
+    """Of loadings (B, p, K) and noise variances (B, p)."""
+    scaled = loadings / noise[:, :, None]
+    inner = np.eye(loadings.shape[2]) + loadings.transpose(0, 2, 1) @ scaled
+    side = np.linalg.solve(inner, scaled.transpose(0, 2, 1))
+    matrices, diagonal = -(scaled @ side), np.arange(noise.shape[1])
+    matrices[:, diagonal, diagonal] += 1.0 / noise
+    log_dets = np.sum(np.log(noise), axis=1) + np.linalg.slogdet(inner)[1]
+    every = zip(matrices, scaled, side, log_dets.tolist(), strict=True)
+    return [_Precision(*one) for one in every]
 
 
 class _Filled(NamedTuple):
     """The distribution of the missing values under a model."""
 
-    precision: Array
-    """(p, p) of complete rows."""
     log_dets: float
     """Σ_i log|Ω_i| of the observed parts of rows."""
     explained: float

@@ -19,7 +19,7 @@ from cuspfa.data.complete import SMALL_GRAM, Prepared, Scaling, column_scale
 from cuspfa.data.in_memory import GramMatrix, RowMatrix, row_blocks
 from cuspfa.data.protocols import CompleteSource, one_by_one
 from cuspfa.data.screening.co_observed import never_co_observed
-from cuspfa.inference.kernels import Statistics
+from cuspfa.inference.kernels import Statistics, flip
 from cuspfa.inference.updates import LoadingsDistribution
 from cuspfa.missing.likelihood import FewMissing
 from cuspfa.missing.patterns import IncompleteRows, times
@@ -32,6 +32,8 @@ CO_OBSERVED_SHARE, LARGEST_PAIRED = 0.25, 2000
 to which pairs are counted."""
 SINGLE_VALUE_SHARE = 0.2
 """Share of rows with a single value from which on there is a warning."""
+PRECISION_ENTRIES = 1 << 20
+"""Entries of matrices of draws whose likelihoods are computed together: 8 MB."""
 CONJUGATE_STEPS = 4
 """Conjugate gradient steps for the means; with few missing values one or two are enough."""
 
@@ -146,8 +148,17 @@ class MissingDataSource:
         return float((rows * (k + 1.0) + small / 2) * self.p + 3.0 * k * small)
 
     def log_likelihoods(self, loadings: Array, noise_variances: Array) -> Array:
-        """One by one: each takes long by itself."""
-        return one_by_one(self.log_likelihood, loadings, noise_variances)
+        """Those of B draws, (B,); one by one where each takes long by itself."""
+        if self._few is None:
+            return one_by_one(self.log_likelihood, loadings, noise_variances)
+        drawn, noise = flip(loadings), noise_variances.T
+        step = max(1, PRECISION_ENTRIES // self.p**2)
+        parts = [slice(first, first + step) for first in range(0, len(drawn), step)]
+        found = [
+            self._few.log_likelihoods(drawn[part], noise[part], flat_mean=self._flat)
+            for part in parts
+        ]
+        return np.concatenate([np.zeros(0), *found])
 
     def log_likelihood(self, loadings: Array, noise_variance: Array) -> float:
         """Σ_i log N(y_i; m, ΛΛᵀ + Σ) of the observed values, m integrated out.

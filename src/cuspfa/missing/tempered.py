@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cuspfa._typing import Array
-from cuspfa.data.protocols import CompleteSource, one_by_one
+from cuspfa.data.protocols import CompleteSource
 from cuspfa.inference.kernels import Statistics
 from cuspfa.inference.updates import LoadingsDistribution
 from cuspfa.missing.patterns import IncompleteRows
@@ -56,8 +56,8 @@ class TemperedMissingData:
         return self._weight * self._source.log_likelihood(loadings, noise_variance)
 
     def log_likelihoods(self, loadings: Array, noise_variances: Array) -> Array:
-        """One by one: each takes long by itself."""
-        return one_by_one(self.log_likelihood, loadings, noise_variances)
+        """Log-likelihoods of B draws times the weight."""
+        return self._weight * self._source.log_likelihoods(loadings, noise_variances)
 
     def likelihood_work(self, k: int) -> float:
         """Multiplications that `log_likelihood` takes."""

@@ -18,6 +18,7 @@ from cuspfa._utils.arguments import generator, is_number, must_be, one_of, posit
 from cuspfa._utils.linalg import polar_factor
 from cuspfa._utils.tables import Columns, data_frame, html_table
 from cuspfa.errors import DataError, InputError
+from cuspfa.inference._kernels import kernel
 from cuspfa.rotation.criteria import Criterion, Geomin, Quartic, Target
 
 RotationMethod = Literal[
@@ -42,6 +43,8 @@ REMEMBERED_VALUES, LEAST_DESCENT = 10, 0.001
 """Last values of the criterion whose highest a step must be below, and by how much of its slope."""
 MOST_GROWTH = 10.0
 """Largest factor from one step to the next, so that none leaves its valley."""
+NEARLY_FLAT = 1e3
+"""Times the tolerance that a gradient may be where rounding error permits no further step."""
 MOST_STARTS = 1000
 
 
@@ -315,13 +318,38 @@ def descend(
     Steps have the length that the curvature along the last move suggests, and are halved until the
     criterion is below the highest of its last values (Grippo, Lampariello & Lucidi 1986).
     """
+    core = kernel("rotation")
+    if core is None or not isinstance(criterion, (Quartic, Geomin)):
+        return descend_by_definition(stack, starts, criterion, oblique, tolerance)
+    is_geomin = isinstance(criterion, Geomin)
+    settings = (*criterion, 0.0, 0.0) if isinstance(criterion, Geomin) else criterion
+    found = Stack(
+        np.array(starts, order="C"), np.zeros(len(stack)), np.zeros(len(stack), dtype=bool)
+    )
+    squared_norm = _squared_norms(stack)
+    done = core.descend(
+        *(np.ascontiguousarray(stack), found.matrices, found.values),
+        *(found.converged.view(np.uint8), tolerance * squared_norm, squared_norm),
+        *(oblique, is_geomin, *settings, MAX_ROTATION_STEPS, MAX_HALVINGS),
+        *(REMEMBERED_VALUES, LEAST_DESCENT, MOST_GROWTH, NEARLY_FLAT),
+    )
+    if done == len(stack):
+        return found
+    # NumPy says what is wrong with a matrix that the kernel cannot invert, or has a solution.
+    return descend_by_definition(stack, starts, criterion, oblique, tolerance)
+
+
+def descend_by_definition(
+    stack: Array, starts: Array, criterion: Criterion, oblique: bool, tolerance: float
+) -> Stack:
+    """`descend` without the compiled core, for every criterion."""
     b = len(stack)
     axes, converged = starts.copy(), np.zeros(b, dtype=bool)
     steps, left = np.ones(b), np.arange(b)
     turned, back = _on_axes(stack, axes, oblique)
     values, slope = criterion(turned)
     recent = np.repeat(values[:, None], REMEMBERED_VALUES, axis=1)
-    squared_norm = np.maximum(np.sum(stack**2, axis=(1, 2)), 1e-300)
+    squared_norm = _squared_norms(stack)
     enough = tolerance * squared_norm
     before, uphill_before = np.empty_like(axes), np.empty_like(axes)
     for iteration in range(MAX_ROTATION_STEPS):
@@ -356,10 +384,14 @@ def descend(
                 break
             steps[left[trying]] /= 2.0
         if len(trying):  # no step lowers it beyond rounding error: as low as it gets
-            converged[left[trying]] = size[trying] < 1e3 * enough[left[trying]]
+            converged[left[trying]] = size[trying] < NEARLY_FLAT * enough[left[trying]]
             kept = np.setdiff1d(np.arange(len(left)), trying)
             left, turned, back, slope = left[kept], turned[kept], back[kept], slope[kept]
     return Stack(axes, values, converged)
+
+
+def _squared_norms(stack: Array) -> Array:
+    return np.asarray(np.maximum(np.sum(stack**2, axis=(1, 2)), 1e-300))
 
 
 def _next_steps(moved: Array, risen: Array, steps: Array) -> Array:

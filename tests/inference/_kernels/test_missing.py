@@ -10,7 +10,7 @@ from cuspfa import CuspFactorAnalysis
 from cuspfa._utils.linalg import packed, unpacked
 from cuspfa.inference._kernels import kernel
 from cuspfa.missing import likelihood, patterns, score_sums
-from cuspfa.missing.likelihood import FewMissing
+from cuspfa.missing.likelihood import FewMissing, _precisions
 from cuspfa.missing.patterns import packed_inverses
 from cuspfa.missing.score_sums import ScoresBySignal, numpy_sums, sum_scores
 from support import factor_rows, incomplete_rows
@@ -156,8 +156,9 @@ def test_missing_values_of_a_row(part, k, by_numpy):
     few, loadings, noise = FewMissing(data), rng.normal(size=(24, k)), rng.uniform(0.2, 1.0, 24)
     counts = (~data.patterns).sum(axis=1)
     assert counts.max() == 24
-    one: Any = few._fill(loadings, noise, few.rows)
-    two: Any = by_numpy(lambda: few._fill(loadings, noise, few.rows))
+    (given,) = _precisions(loadings[None], noise[None])
+    one: Any = few._fill(given, few.rows)
+    two: Any = by_numpy(lambda: few._fill(given, few.rows))
     for name, value, other in zip(one._fields, one, two, strict=True):
         assert_allclose(value, other, rtol=1e-9, atol=1e-10, err_msg=name)
     for flat in (True, False):

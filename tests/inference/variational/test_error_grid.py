@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cuspfa import CuspFactorAnalysis, CuspPrior, datasets
+from cuspfa import CuspFactorAnalysis, CuspPrior, Variational, datasets
 from cuspfa.data.in_memory import GramMatrix
 from cuspfa.data.protocols import CompleteSource
 from cuspfa.inference.variational import error_grid
@@ -137,3 +137,65 @@ def test_the_grid_covers_small_and_large_errors():
     assert np.all(grid[1:] / grid[:-1] < 1.55)
     assert grid[0] <= 0.005
     assert -0.5 * (grid[-1] / error_grid.PRIOR_SD) ** 2 < -2 * error_grid.RIDGE
+
+
+# --- fits that go on from others ---
+
+
+def with_gaps():
+    rows = datasets.simulate(150, 9, 3, random_state=4).X.copy()
+    rows[np.random.default_rng(0).random(rows.shape) < 0.05] = np.nan
+    return rows
+
+
+def fits(rows, sizes, path_of):
+    """Fits with these errors, one after the other."""
+    found = {}
+    for size in sizes:
+        model = CuspFactorAnalysis(model_error=size)
+        found[size] = model._fit(rows, path=path_of()).posterior_
+    return found
+
+
+def differs(one, two):
+    same = np.array_equal(one.loadings, two.loadings)
+    return not same or one.fit_info.search != two.fit_info.search
+
+
+@pytest.mark.filterwarnings("ignore:With missing values model_error")
+@pytest.mark.parametrize("rows", [X, with_gaps()], ids=["complete", "with gaps"])
+@pytest.mark.parametrize(
+    "order", [(0.0, 0.025, 0.05, 0.1, 0.06), (0.06, 0.1, 0.0, 0.025, 0.05, 0.025)]
+)
+def test_a_fit_that_goes_on_from_others_is_the_same_as_one_by_itself(rows, order):
+    path = error_grid.ErrorPath()
+    going_on, alone = fits(rows, order, lambda: path), fits(rows, order, lambda: None)
+    assert not any(differs(going_on[size], alone[size]) for size in order)
+    assert differs(going_on[0.0], going_on[0.05])
+
+
+def test_searches_are_not_made_twice(monkeypatch):
+    made = []
+    before = error_grid.searches
+
+    def counted(starts, make, sizes, score):
+        made.extend(sizes)
+        return before(starts, make, sizes, score)
+
+    monkeypatch.setattr(error_grid, "searches", counted)
+    path = error_grid.ErrorPath()
+    fits(X, [0.035, 0.015, 0.07, 0.05], lambda: path)
+    assert made == [0.015, 0.025, 0.035, 0.05, 0.07]
+    made.clear()
+    fits(X, [0.035, 0.015], lambda: None)
+    assert made == [0.015, 0.025, 0.035, 0.015]
+
+
+def test_a_given_number_and_a_limit_of_time_begin_anew():
+    path = error_grid.ErrorPath()
+    model = CuspFactorAnalysis(n_factors=1, model_error=0.05)
+    model._fit(X, path=path)
+    assert not path.has_begun
+    model = CuspFactorAnalysis(method=Variational(max_time=60.0), model_error=0.05)
+    model._fit(X, path=path)
+    assert not path.has_begun

@@ -65,6 +65,45 @@ def searches(
         starts = starts_of(search)
 
 
+class ErrorPath:
+    """Searches of one problem with ascending errors, kept for fits of it with other errors.
+
+    A fit that goes on from them is the same as one that begins anew: each search depends on the
+    one before it alone.
+    """
+
+    def __init__(self) -> None:
+        self._starts: dict[float, list[Start]] = {}
+        """Where the search with each error ended."""
+        self._searches: dict[float, Search] = {}
+        """Those that no fit has polished yet."""
+
+    def begin(self, exact: Search) -> None:
+        """Begin at the search of the exact model."""
+        self._starts[0.0] = starts_of(exact)
+
+    @property
+    def has_begun(self) -> bool:
+        """Is the search of the exact model known?"""
+        return 0.0 in self._starts
+
+    def searches_to(
+        self, size: float, make: MakeSearch, score: Callable[[Search], None] | None
+    ) -> Iterator[Search]:
+        """The searches up to this error that have not been made yet, or the last of them."""
+        if size in self._searches:
+            yield self._searches.pop(size)
+            return
+        sizes = steps_to(size)
+        known = max(one for one in (0.0, *sizes[:-1]) if one in self._starts)
+        left = [one for one in sizes if one > known]
+        for one, search in zip(left, searches(self._starts[known], make, left, score), strict=True):
+            self._starts[one] = starts_of(search)
+            if one != size:
+                self._searches[one] = search
+            yield search
+
+
 def starts_of(search: Search) -> list[Start]:
     """Where the candidates of a search ended, the best first."""
     runs = search.candidates.best_by_k

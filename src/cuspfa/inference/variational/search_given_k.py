@@ -1,16 +1,18 @@
 """The search for the best run of a given number of factors.
 
 The spectral start is enough for most data. Where its run is slow, has factors without signal or is
-beaten by a start from a neighbouring K, further starts follow.
+beaten by a start from a neighbouring K, further starts follow. Where the data have a surrogate, it
+is searched first.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from cuspfa.data.protocols import DataSource
 from cuspfa.inference.variational.run import Status
 from cuspfa.inference.variational.search import Search
-from cuspfa.inference.variational.search_over_k import explore
+from cuspfa.inference.variational.search_over_k import best_kept_at_timeout, explore, refreshed
 
 
 def search_given_k(search: Search, k: int) -> None:
@@ -18,17 +20,39 @@ def search_given_k(search: Search, k: int) -> None:
     candidates = search.candidates
     candidates.given_k = k
     try:
-        first = search.try_state(search.spectral_state(k))
-        slow = first.n_iter > search.settings.slow_iterations
-        nonempty = candidates.all_nonempty(first.state)
-        if k and (slow or not nonempty or _neighbours_are_better(search, k)):
-            _try_other_starts(search, k)
-            _approach(search, k)
+        surrogate = search.surrogate_at(search.spectral_state(k)) if k else None
+        if surrogate is None:
+            _find(search, k)
+        else:
+            _find_on_surrogate(search, surrogate, k)
     finally:  # also when it is stopped: other K were steps on the way
         # A finite spike may call a given factor inactive: then the most that stayed count.
         kept = k if k in candidates.best_by_k else max(candidates.best_by_k, default=None)
         candidates.keep_only(kept)
     search.polish()
+
+
+def _find(search: Search, k: int) -> None:
+    """A spectral start, and others where it may not have led to the best run."""
+    first = search.try_state(search.spectral_state(k))
+    slow = first.n_iter > search.settings.slow_iterations
+    nonempty = search.candidates.all_nonempty(first.state)
+    if k and (slow or not nonempty or _neighbours_are_better(search, k)):
+        _try_other_starts(search, k)
+        _approach(search, k)
+
+
+def _find_on_surrogate(search: Search, surrogate: DataSource, k: int) -> None:
+    """Find the best run on a surrogate of the data, and run from there on the data themselves."""
+    surrogate = refreshed(search, surrogate, k)
+    scout, search.surrogate_searched = search.anew(surrogate), True
+    scout.candidates.given_k = k
+    with best_kept_at_timeout(search, scout):
+        _find(scout, k)
+    found = scout.candidates
+    search.candidates.prefer_nonempty = found.prefer_nonempty
+    best = found.best_by_k.get(k, found.best)
+    search.try_state(search.restated(best.state), patient=True)
 
 
 def _neighbours_are_better(search: Search, k: int) -> bool:

@@ -48,17 +48,10 @@ def explore(search: Search) -> None:
 
 
 def _explore_surrogate(search: Search, surrogate: DataSource) -> None:
-    """Search a surrogate of the data, and run its best candidates on the data themselves.
-
-    Before it is searched, the surrogate is made anew a few times, each time of a fit to the last.
-    """
-    for _ in range(search.settings.surrogate_refreshes):
-        first = search.anew(surrogate)
-        with _best_kept_at_timeout(search, first):
-            state = first.try_state(first.spectral_state()).state
-        surrogate = search.surrogate_at(state) or surrogate
+    """Search a surrogate of the data, and run its best candidates on the data themselves."""
+    surrogate = refreshed(search, surrogate)
     scout, search.surrogate_searched = search.anew(surrogate), True
-    with _best_kept_at_timeout(search, scout):
+    with best_kept_at_timeout(search, scout):
         scout.try_state(scout.spectral_state())
         walk(scout)
         _converge_alternatives(scout)
@@ -69,13 +62,27 @@ def _explore_surrogate(search: Search, surrogate: DataSource) -> None:
         search.try_state(search.restated(found.best_by_k[k].state))
 
 
+def refreshed(search: Search, surrogate: DataSource, k: int | None = None) -> DataSource:
+    """The surrogate made anew a few times, each time of a fit to the last, of k factors or any."""
+    for _ in range(search.settings.surrogate_refreshes):
+        first = search.anew(surrogate)
+        with best_kept_at_timeout(search, first):
+            state = first.try_state(first.spectral_state(k)).state
+        surrogate = search.surrogate_at(state) or surrogate
+    return surrogate
+
+
 @contextmanager
-def _best_kept_at_timeout(search: Search, scout: Search) -> Iterator[None]:
+def best_kept_at_timeout(search: Search, scout: Search) -> Iterator[None]:
     """If time ends during the search of a surrogate, run an iteration on the data from its best."""
     try:
         yield
     except SearchTimeout:
-        search.try_state(search.restated(scout.candidates.best.state))
+        found = scout.candidates
+        best = (
+            found.best if found.given_k is None else found.best_by_k.get(found.given_k, found.best)
+        )
+        search.try_state(search.restated(best.state))
         raise
 
 

@@ -19,12 +19,7 @@ from cuspfa._utils.sklearn_compat import Interval, StrOptions, check_parameters
 from cuspfa.data.protocols import DataSource
 from cuspfa.inference.variational.candidates import search_entries
 from cuspfa.inference.variational.cost import cost_of_incomplete
-from cuspfa.inference.variational.error_grid import (
-    learn_model_error,
-    searches,
-    starts_of,
-    steps_to,
-)
+from cuspfa.inference.variational.error_grid import ErrorPath, learn_model_error
 from cuspfa.inference.variational.model_selection import (
     evidence_rising,
     score_by_collapsed_bound,
@@ -247,8 +242,12 @@ class Variational(BaseEstimator):  # type: ignore[misc]
         rng: np.random.Generator,
         n_jobs: int | None = None,
         model_error: float | Literal["auto"] = 0.0,
+        path: ErrorPath | None = None,
     ) -> VariationalFit:
-        """Fit to a source; `n_factors` None means that the number is to be found."""
+        """Fit to a source; `n_factors` None means that the number is to be found.
+
+        `path` is of fits to the same source with the same settings apart from `model_error`.
+        """
         began = time.monotonic()
 
         def make(tolerated: ToleratedError | None) -> Search:
@@ -279,13 +278,18 @@ class Variational(BaseEstimator):  # type: ignore[misc]
         size = model_error if _positive(model_error) else 0.0
         stepwise = size > 0.0 and n_factors is None
         search = make(None) if size == 0.0 or stepwise else tolerate(size)
+        if path is None or self.max_time is not None or n_factors is not None:
+            path = ErrorPath()
         try:
-            run(search)
+            if not (stepwise and path.has_begun):
+                run(search)
+                path.begin(search)
             if model_error == "auto":
                 search, errors = learn_model_error(search, tolerate, n_factors)
             elif stepwise:
-                for step in searches(starts_of(search), tolerate, steps_to(size), score):
+                for step in path.searches_to(size, tolerate, score):
                     search = step
+                search.callback = self.callback
                 search.polish()
             search.finish()
         except SearchTimeout:
