@@ -283,6 +283,17 @@ def test_the_average_of_a_pair_of_columns_is_the_hypergeometric_function(a, b):
     assert_allclose(found, wanted, rtol=1e-6, atol=1e-7)
 
 
+def test_the_average_of_a_pair_of_which_one_is_nearly_zero():
+    """So far apart that the hypergeometric series is at its limit."""
+    a, b, p = 1.3, 0.4, 4
+    one, two = np.array([1e14, 1e18, 1e30]), np.zeros(3)
+    sizes = (mpmath.log((b + x / 2) / b) for x in one)
+    values = (mpmath.hyp2f1(0.5, a + p / 2, 1, -(mpmath.sinh(t / 2) ** 2)) for t in sizes)
+    wanted = [float(mpmath.log(value)) for value in values]
+    found = InverseGammaSlab(a, b).log_pair_average(one, two, p)
+    assert_allclose(found, wanted, rtol=1e-6)
+
+
 def test_pooled_parameters_are_found_as_quickly_as_newton_finds_them():
     """Near the optimum the error of a step is that of the second order."""
     norms, p = np.array([0.5, 4.0, 9.0, 30.0]), 8

@@ -41,7 +41,7 @@ WITH_CORE = "tests/inference/_kernels/"
 SWITCH = "CUSPFA_NO_COMPILED_CORE"
 SLOWEST_TEST = 3.0
 """Seconds of the processor; slower tests are not used."""
-BUDGETS = (5.0, 40.0)
+BUDGETS = (3.0, 30.0)
 """Seconds of tests for a mutant: of all mutants first, then of those that are left."""
 PATIENCE = (10.0, 4.0)
 """Seconds, and multiples of its own, after which a test counts as one that does not end."""
@@ -468,9 +468,15 @@ def first_that_fails(
     return place, how
 
 
-def try_all(sample: Sequence[Mutant], tests: Sequence[Test], outcomes: Outcomes, way: Way) -> None:
+def try_all(
+    sample: Sequence[Mutant],
+    tests: Sequence[Test],
+    outcomes: Outcomes,
+    budgets: Sequence[float],
+    way: Way,
+) -> None:
     """Try mutants with the tests that come past them."""
-    for budget in BUDGETS:
+    for budget in budgets:
         for mutant in sample:
             left = (
                 []
@@ -492,7 +498,11 @@ def try_all(sample: Sequence[Mutant], tests: Sequence[Test], outcomes: Outcomes,
 
 
 def try_in_processes(
-    sample: Sequence[Mutant], tests: Sequence[Test], outcomes: Outcomes, workers: int
+    sample: Sequence[Mutant],
+    tests: Sequence[Test],
+    outcomes: Outcomes,
+    budgets: Sequence[float],
+    workers: int,
 ) -> int:
     """Collect the tests once, and try mutants in processes that have them."""
 
@@ -501,11 +511,11 @@ def try_in_processes(
         for first in range(1, workers):
             if (pid := os.fork()) == 0:
                 try:
-                    try_all(sample[first::workers], tests, outcomes, by_code(runner))
+                    try_all(sample[first::workers], tests, outcomes, budgets, by_code(runner))
                 finally:
                     os._exit(0)
             others.append(pid)
-        try_all(sample[::workers], tests, outcomes, by_code(runner))
+        try_all(sample[::workers], tests, outcomes, budgets, by_code(runner))
         for pid in others:
             os.waitpid(pid, 0)
 
@@ -519,6 +529,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--mutants", type=int, default=SAMPLE, help="how many of the sample")
     parser.add_argument("--workers", type=int, default=2, help="mutants at a time")
     parser.add_argument("--tests", nargs="*", default=TESTED, help="folders or files of tests")
+    parser.add_argument("--budgets", type=float, nargs="*", default=BUDGETS, help="seconds")
     parser.add_argument("--output", type=Path, default=None, help="a file for the result, JSON")
     given = parser.parse_args(arguments)
     every = [
@@ -548,9 +559,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for one in tests
     ]
     outcomes = Outcomes(PLACE / f"outcomes-{state_of_the_package()}.jsonl")
-    try_all(early, tests_of_early, outcomes, by_import)
+    try_all(early, tests_of_early, outcomes, given.budgets, by_import)
     late = [one for one in sample if key_of(one) not in before]
-    work = functools.partial(try_in_processes, late, tests, outcomes, given.workers)
+    work = functools.partial(try_in_processes, late, tests, outcomes, given.budgets, given.workers)
     if code := in_child(work, float("inf"), log := PLACE / "tests.txt"):
         raise RuntimeError(f"The tests cannot be run ({code}): see {log}")
     outcomes = Outcomes(outcomes.file)

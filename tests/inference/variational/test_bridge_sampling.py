@@ -326,3 +326,37 @@ def test_the_mean_of_ratios_is_that_of_their_cumulants():
     value, error = log_mean_ratio(skewed)
     assert abs(value + 9.0 * np.log(1.0 - 0.1)) < error
     assert value == pytest.approx(0.9 + 0.09 / 2 + 2 * 9.0 * 0.1**3 / 12, abs=1e-3)
+
+
+def test_the_precision_of_the_noise_is_the_curvature_of_the_profile_likelihood():
+    """Of log σ² with the loadings at their best, in rows that have exactly the covariance."""
+    rng, p, n = np.random.default_rng(8), 6, 50.0
+    loadings, noise = rng.normal(size=(p, 1)), rng.uniform(0.3, 1.5, p)
+    covariance = loadings @ loadings.T + np.diag(noise)
+
+    def profile(log_noise):
+        root = np.exp(-0.5 * log_noise)
+        values = np.linalg.eigvalsh(root[:, None] * covariance * root)
+        fitted = np.log(values[-1]) + 1.0 + values[:-1].sum()
+        return -0.5 * n * (fitted + log_noise.sum())
+
+    step, at, unit = 1e-3, np.log(noise), np.eye(p)
+    curvature = np.array(
+        [
+            [
+                sum(
+                    a * b * profile(at + step * (a * unit[i] + b * unit[j]))
+                    for a in (1, -1)
+                    for b in (1, -1)
+                )
+                / (4 * step**2)
+                for j in range(p)
+            ]
+            for i in range(p)
+        ]
+    )
+    direction = loadings / np.sqrt(noise)[:, None]
+    root = bridge_proposal.noise_root(direction / np.linalg.norm(direction), n)
+    precision = bridge_proposal.PROPOSAL_NOISE_FACTOR * root @ root.T
+    precision -= 0.5 * n * bridge_proposal.LEAST_INFORMATION * np.eye(p)
+    np.testing.assert_allclose(precision, -curvature, atol=1e-3 * n)

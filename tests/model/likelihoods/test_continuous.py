@@ -6,6 +6,7 @@ from scipy import integrate, stats
 
 from cuspfa.errors import DataError
 from cuspfa.model.likelihoods.continuous import ContinuousLikelihood, ContinuousParameters
+from cuspfa.model.likelihoods.counts import CountLikelihood
 from cuspfa.model.likelihoods.gaussian import Noise
 from cuspfa.model.likelihoods.mixed import MixedLikelihood, Part
 from cuspfa.model.likelihoods.ordinal import OrdinalLikelihood
@@ -85,6 +86,27 @@ def test_mixed_columns_are_their_parts():
     np.testing.assert_allclose(
         one.log_density(values, mean + np.array([0.3, -0.2, 0.1]), moved),
         one.log_density(values, mean, parameters),
+    )
+
+
+def test_counts_among_other_columns_have_their_offsets():
+    rng = np.random.default_rng(7)
+    counts, offset = rng.poisson(2.0, (25, 2)), rng.normal(size=25)
+    table = np.column_stack([counts[:, 0], rng.normal(size=25), counts[:, 1], offset])
+    own = CountLikelihood.of(table[:, [0, 2, 3]], ("a", "c"), "poisson")
+    one = MixedLikelihood(
+        (Part(own, np.array([0, 2])), Part(ContinuousLikelihood(("b",)), np.array([1])))
+    )
+    values = one.check(table)
+    np.testing.assert_array_equal(values, table)
+    rates, noise = one.initial(values)
+    linear = rng.normal(size=(25, 3))
+    found = one.log_density(values, linear, (rates, noise))
+    log_rate = rates.location + offset[:, None] + linear[:, [0, 2]]
+    np.testing.assert_allclose(found[:, [0, 2]], stats.poisson.logpmf(counts, np.exp(log_rate)))
+    # The rates begin where the expected totals are those observed, with the offsets.
+    np.testing.assert_allclose(
+        np.exp(rates.location) * np.exp(offset).sum(), counts.sum(axis=0), rtol=0.05
     )
 
 
