@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cuspfa.inference.variational import model_selection
 from cuspfa.inference.variational.candidates import Candidates, Point, weights_of_k
+from cuspfa.inference.variational.collapsed_bound import Evidence
 from cuspfa.inference.variational.run import Status
 from cuspfa.inference.variational.search_settings import SearchSettings
 
@@ -88,6 +90,26 @@ def test_runs_far_behind_the_best_are_forgotten_but_not_their_bounds():
 def test_bounds_closer_than_rounding_are_tied():
     made = candidates(run(1, -10.2), run(2, -10.0), run(3, -10.09))
     assert made.tied == [3]  # within twice the tolerance of 0.05
+
+
+@pytest.mark.parametrize(
+    ("values", "left", "rise"),
+    [
+        ({2: -50.0, 3: -10.0}, True, 40.0),
+        ({2: -50.0, 3: -10.0}, False, None),  # noise alone is left
+        ({2: -50.0, 3: -10.0, 4: -30.0}, True, None),  # one more was scored
+        ({1: -50.0, 3: -10.0}, True, None),  # one less was not
+        ({2: -12.15, 3: -10.0}, True, None),  # two nats and two errors
+        ({2: -12.35, 3: -10.0}, True, 2.35),
+        ({}, True, None),
+    ],
+)
+def test_when_the_evidence_still_rose(values, left, rise, monkeypatch):
+    monkeypatch.setattr(model_selection, "signal_left", lambda search, state, part: left)
+    made = candidates(*(run(k, value) for k, value in values.items()))
+    made.evidence_by_k = {k: Evidence(value, 0.1) for k, value in values.items()}
+    search: Any = SimpleNamespace(candidates=made, settings=SearchSettings())
+    assert model_selection.evidence_rising(search) == pytest.approx(rise)
 
 
 def test_the_rise_is_not_measured_over_a_single_factor():
