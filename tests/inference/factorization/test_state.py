@@ -233,13 +233,14 @@ def test_extrapolation_of_a_geometric_sequence_leads_to_its_limit(left):
 
 def test_extrapolation_moves_no_logarithm_by_more_than_three():
     _, _, counts, start = problem()
-    prior, known = prior_of(), []
+    prior = prior_of()
+    known: Any = []
     for rest in (1.0, 0.9, 0.81):
         moved = [(shape * np.exp(rest), rate) for shape, rate in start]
         moved[0][0][0, 0] *= np.exp(10 * rest)
         moved[1][0][0, 0] *= np.exp(-10 * rest)
         known.append(started(moved, counts, prior))
-    found, length = extrapolated(*known, counts, prior, 100.0)
+    found, length = extrapolated(known[0], known[1], known[2], counts, prior, 100.0)
     assert length == pytest.approx(10.0)
     for name, sign in (("scores", -1.0), ("loadings", 1.0)):
         change = np.log(getattr(found, name).shape / getattr(known[2], name).shape)
