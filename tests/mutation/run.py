@@ -64,6 +64,7 @@ PLACE = ROOT / ".mutation"
 GROUP = 10
 """Files of tests that run in one process while they are recorded."""
 SAMPLE, SEED = 300, 0
+NOT_CHANGED = "is not reached by the change"
 BEFORE = "before the tests"
 """What runs a line when modules are imported or tests are collected."""
 
@@ -430,6 +431,7 @@ def by_code(runner: OneByOne) -> Way:
 
     def way(mutant: Mutant | None, tests: Sequence[Test], report: Path) -> int:
         if mutant is not None:
+            report.write_text(json.dumps([0, NOT_CHANGED]), encoding="utf-8")
             replace_code(mutant)
         return trial(tests, report, runner)
 
@@ -465,6 +467,8 @@ def first_that_fails(
     if not report.exists():
         return 0, "cannot be collected"
     place, how = json.loads(report.read_text(encoding="utf-8"))
+    if how == NOT_CHANGED:
+        raise RuntimeError(f"{mutant} cannot be made: see {report.with_suffix('.txt')}")
     return place, how
 
 

@@ -289,6 +289,7 @@ def test_a_further_column_begins_at_the_rows_and_columns_that_are_too_low():
         # It has half the mean size, which the other columns give, in proportion.
         assert state.sizes[1] == pytest.approx(0.25 * before.sizes.sum(), rel=1e-6)
         assert state.sizes.sum() == pytest.approx(before.sizes.sum(), rel=1e-6)
+        assert new_scores.mean() == pytest.approx(1.05)  # no row is left out altogether
         assert np.all(new_scores > 0)
         assert np.all(new_loadings > 0)
     assert larger(first_state(counts, prior_of(), 0), counts, prior_of(), None).n_factors == 1
