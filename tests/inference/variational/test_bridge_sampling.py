@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
+from scipy.special import expit
 from scipy.stats import gamma, norm
 
 from cuspfa import CuspPrior, GaussianSlab, InverseGammaSlab
@@ -216,6 +218,14 @@ def test_the_error_of_a_bridge_sees_chains_that_repeat_themselves_or_are_on_thei
     drift = np.linspace(-3.0, 3.0, 8)
     _, moving = bennett(above, below + drift)
     assert moving > 2.0 * error
+
+    def root(half):
+        """Of Bennett's equation: shares of proposal and target beyond it are the same."""
+        of_target = (below + 2.0 * drift)[:, half].ravel()
+        return brentq(lambda v: expit(above - v).mean() - expit(v - of_target).mean(), -20, 20)
+
+    _, moving = bennett(above, below + 2.0 * drift)
+    assert moving == pytest.approx(abs(root(slice(4, 8)) - root(slice(0, 4))) / 2, rel=1e-6)
 
 
 @pytest.mark.parametrize(
