@@ -20,6 +20,7 @@ from cuspfa.inference.variational.px_step import px_step
 from cuspfa.inference.variational.run import ITERATION
 from cuspfa.model.prior import CuspPrior
 from cuspfa.model.slabs import EmpiricalBayesSlab, GaussianSlab, InverseGammaSlab
+from cuspfa.model.slabs.inverse_gamma import HYPER_RATE, HYPER_SCALE
 from support import factor_rows
 
 SLABS = {
@@ -68,6 +69,8 @@ def test_a_common_variance_stretches_to_n_on_average():
         assert x.sum() == pytest.approx(3 * n, rel=1e-9)
         variance = np.mean(eigenvalues / x) / p
         assert_allclose(x**2 - (n - p) * x, eigenvalues / variance, rtol=1e-6)
+        for alike in (np.full(3, 8.0), np.array([0.7])):
+            assert_allclose(EmpiricalBayesSlab(shared=True).px_scale(alike, n, p), n, rtol=1e-9)
 
 
 def state_after(slab, shape, k=3, iterations=2):
@@ -236,6 +239,26 @@ def test_the_mass_of_a_pooled_hyper_prior_is_laplaces():
     want = slab.log_hyperprior() + np.log(2 * np.pi) - 0.5 * np.log(np.linalg.det(-hessian))
     assert slab.log_hyper_evidence(norms, p) == pytest.approx(want, abs=2e-3)
     assert InverseGammaSlab(2.2, 0.5).log_hyper_evidence(norms, p) == 0.0
+
+
+def test_the_mass_of_a_pooled_hyper_prior_is_not_wider_than_the_prior():
+    """A column that says little of a and b leaves the curvature of the prior at its mode."""
+    mode, h = np.log([2 / HYPER_RATE, 2 / HYPER_RATE * HYPER_SCALE]), 1e-3
+
+    def prior(u, w):
+        return InverseGammaSlab(float(np.exp(u)), float(np.exp(w)), pooled=True).log_hyperprior()
+
+    unit, signs = h * np.eye(2), ((1, 1), (1, -1), (-1, 1), (-1, -1))
+    hessian = [
+        [sum(a * b * prior(*(mode + a * one + b * two)) for a, b in signs) for two in unit]
+        for one in unit
+    ]
+    assert prior(*mode) > max(prior(*(mode + step)) for step in (*unit, *-unit))
+    determinant = np.linalg.det(np.array(hessian) / (4 * h * h))
+    slab = InverseGammaSlab(2.0, 0.4, pooled=True)
+    want = slab.log_hyperprior() + np.log(2 * np.pi) - 0.5 * np.log(determinant)
+    assert slab.log_hyper_evidence(np.array([0.001]), 5) == pytest.approx(want, abs=1e-4)
+    assert slab.log_hyper_evidence(np.array([1e6]), 5) < want - 0.5  # which says much
 
 
 class OwnSlab(GaussianSlab):

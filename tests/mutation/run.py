@@ -65,8 +65,9 @@ GROUP = 10
 """Files of tests that run in one process while they are recorded."""
 SAMPLE, SEED = 300, 0
 NOT_CHANGED = "is not reached by the change"
-BEFORE = "before the tests"
-"""What runs a line when modules are imported or tests are collected."""
+IMPORT, COLLECTION = "import of the package", "collection of tests"
+"""What runs a line where it is no test. Values that test modules make when they are imported are
+those without the change."""
 
 
 def module_name(path: Path) -> str:
@@ -213,7 +214,7 @@ class Recorder:
     """The changes that each test, and each fixture that several tests share, comes past."""
 
     def __init__(self) -> None:
-        self.context = BEFORE
+        self.context = IMPORT
         self.found: dict[str, set[str]] = {}
         self.seconds: dict[str, float] = {}
         self.failed: list[str] = []
@@ -250,7 +251,7 @@ class Recorder:
                 if fixture in self.seconds:
                     self.found.setdefault(name, set()).update(self.found.get(fixture, ()))
                     self.seconds[name] = max(self.seconds[name], self.seconds[fixture])
-        self.context = BEFORE
+        self.context = COLLECTION
 
     @staticmethod
     def fixtures(item: pytest.Item) -> list[str]:
@@ -298,8 +299,11 @@ def record(files: Sequence[str], kept: dict[str, Path], trees: dict[Path, ast.Mo
     """Run the tests of files and write which change each comes past."""
     recorder = Recorder()
     sys.meta_path.insert(0, ChangedModules(trees, {"__mark__": recorder.mark}))
+    for path in trees:
+        importlib.import_module(module_name(path))
+    recorder.context = COLLECTION
     code = pytest.main([*OPTIONS, *files], plugins=[OneByOne(recorder.all), recorder])
-    before = {"seconds": 0.0, "past": sorted(recorder.found.get(BEFORE, ()))}
+    before = {"seconds": 0.0, "past": sorted(recorder.found.get(IMPORT, ()))}
     for file in files:
         found = {
             name: {"seconds": seconds, "past": sorted(recorder.found.get(name, ()))}
@@ -308,12 +312,12 @@ def record(files: Sequence[str], kept: dict[str, Path], trees: dict[Path, ast.Mo
             and name.startswith(f"{file}::")
             and name not in recorder.failed
         }
-        kept[file].write_text(json.dumps({BEFORE: before, **found}), encoding="utf-8")
+        kept[file].write_text(json.dumps({IMPORT: before, **found}), encoding="utf-8")
     return 0 if code <= 1 else int(code)
 
 
 def recorded(files: Sequence[str], sample: Sequence[Mutant]) -> tuple[list[Test], set[str]]:
-    """The tests of files, and the changes that run before any test."""
+    """The tests of files, and the changes that run when the package is imported."""
     own = hashlib.sha256(json.dumps([key_of(one) for one in sample]).encode()).hexdigest()[:8]
     place = PLACE / f"tests-{state_of_the_package()}-{own}"
     place.mkdir(parents=True, exist_ok=True)
@@ -335,7 +339,7 @@ def recorded(files: Sequence[str], sample: Sequence[Mutant]) -> tuple[list[Test]
     found, before = [], set()
     for file in files:
         for name, one in json.loads(kept[file].read_text(encoding="utf-8")).items():
-            if name == BEFORE:
+            if name == IMPORT:
                 before |= set(one["past"])
             else:
                 found.append(Test(name, states[file], one["seconds"], frozenset(one["past"])))

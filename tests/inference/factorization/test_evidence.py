@@ -9,6 +9,7 @@ from scipy import sparse
 from scipy.special import gammaln, logsumexp
 
 from cuspfa.data.counts import Counts
+from cuspfa.inference.factorization import evidence as evidence_module
 from cuspfa.inference.factorization import thinning
 from cuspfa.inference.factorization.evidence import (
     EvidencePath,
@@ -26,6 +27,7 @@ from cuspfa.inference.factorization.search import (
     of_means,
     search_over_k,
 )
+from cuspfa.inference.factorization.split import draw_split
 from cuspfa.inference.factorization.state import lower_bound
 from cuspfa.inference.factorization.thinning import thinned
 from cuspfa.inference.variational.run import Status
@@ -89,6 +91,26 @@ def test_at_the_start_of_a_path_the_mean_is_the_bound():
         values.append(path.log_ratio(at, split))
     bound = lower_bound(state, data, PRIOR, data.constant).total - PRIOR.log_count_probability(2)
     assert abs(np.mean(values) - bound) < 4 * np.std(values) / np.sqrt(len(values))
+
+
+def test_counts_are_split_in_the_proportions_between_those_of_q_and_of_the_draw(monkeypatch):
+    state, data = tiny_state(2)
+    path, rng, given = EvidencePath(state, data), np.random.default_rng(1), []
+
+    def split(x, scores, loadings, rng):
+        given.append(scores[:, None, :] * loadings[None, :, :])
+        return draw_split(x, scores, loadings, rng)
+
+    monkeypatch.setattr(evidence_module, "draw_split", split)
+    at = path.start(rng)
+    for s in (0.0, 0.3, 1.0):
+        path.sweep(at, s, rng)
+        of_q = state.scores.geometric[:, None, :] * state.loadings.geometric[None, :, :]
+        wanted = of_q ** (1 - s) * (at.scores[:, None, :] * at.loadings[None, :, :]) ** s
+        found = given[-1]
+        np.testing.assert_allclose(
+            found / found.sum(axis=2, keepdims=True), wanted / wanted.sum(axis=2, keepdims=True)
+        )
 
 
 def without_rates(self, at, split):
