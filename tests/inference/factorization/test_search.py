@@ -120,6 +120,26 @@ def test_a_third_of_the_sweeps_follows_a_column_less():
         assert search.without_smallest(at) == ((k, 1), number)
 
 
+@pytest.mark.parametrize(
+    ("k", "sweeps"),
+    [(1, None), (3, 4), (4, None)],  # four columns are too much work, and two more do not fit
+)
+def test_a_given_number_begins_with_sweeps_of_more_where_they_are_short(k, sweeps):
+    search, made = search_of(given_work=24.0 * 3, spare=2), []
+    search.with_columns = lambda state, number: SimpleNamespace(n_factors=number)
+
+    def after_sweeps(state):
+        made.append(state.n_factors)
+        return state
+
+    search.after_sweeps = after_sweeps
+    search.without_smallest = lambda at: SimpleNamespace(n_factors=at.n_factors - 1)
+    search.mean_state = lambda at: (at, at)
+    search.run = lambda state, fixed=False: (state.n_factors, fixed)
+    assert search.run_given(k) == (k, sweeps is not None)
+    assert made == ([] if sweeps is None else [sweeps])
+
+
 def test_zeros_and_no_room_for_columns_have_none():
     nothing = Counts(sparse.csr_matrix((6, 4)), np.ones(6))
     some = Counts(sparse.csr_matrix(np.ones((6, 4))), np.ones(6))
