@@ -16,7 +16,7 @@ from cuspfa.errors import CuspWarning, InputError
 from cuspfa.inference.variational import steps
 from cuspfa.inference.variational.elbo import lower_bound
 from cuspfa.inference.variational.init import draw_start
-from cuspfa.inference.variational.px_step import px_step
+from cuspfa.inference.variational.px_step import best_scale_rotation, px_step
 from cuspfa.inference.variational.run import ITERATION
 from cuspfa.model.prior import CuspPrior
 from cuspfa.model.slabs import EmpiricalBayesSlab, GaussianSlab, InverseGammaSlab
@@ -60,6 +60,32 @@ def test_stretch_maximises_its_objective(name, shape):
         assert loss(np.log(x)) <= best.fun + 1e-9 * abs(best.fun)
         assert loss(np.log(1.05 * x)) > loss(np.log(x))
         assert loss(np.log(0.95 * x)) > loss(np.log(x))
+
+
+def test_a_step_that_lowers_the_bound_is_not_made():
+    """And one that raises it is, also where the log densities are positive."""
+
+    class Wrong(GaussianSlab):
+        def px_scale(self, eigenvalues, n, p):
+            return 1.3 * super().px_scale(eigenvalues, n, p)
+
+    rng, n, p = np.random.default_rng(1), 40, 8
+    for size in (1.0, 1e-4):
+        root, other = rng.normal(size=(2, 3, 30))
+        total, second = root @ root.T, size**2 * other @ other.T
+        variance = float(np.trace(second)) / p
+        density = GaussianSlab(variance).log_density(np.diag(second), p)
+        assert np.all(density < 0.0) if size == 1.0 else np.all(density > 0.0)
+        best = best_scale_rotation(total, second, GaussianSlab(variance), n, p)
+        assert best is not None
+        assert_allclose(best.r @ total @ best.r.T, np.diag(best.total), atol=1e-9 * n)
+        assert_allclose(best.r @ best.r_inverse, np.eye(3), atol=1e-9)
+        # At its best place there is nothing to gain, and a wrong length loses.
+        there = np.diag(best.total), best.r_inverse.T @ second @ best.r_inverse
+        again = best_scale_rotation(*there, GaussianSlab(variance), n, p)
+        assert again is not None
+        assert_allclose(again.total, best.total)
+        assert best_scale_rotation(*there, Wrong(variance), n, p) is None
 
 
 def test_a_common_variance_stretches_to_n_on_average():

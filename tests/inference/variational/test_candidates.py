@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cuspfa.inference.variational import model_selection
+from cuspfa.inference.variational import error_curve, model_selection, settings
 from cuspfa.inference.variational.candidates import Candidates, Point, weights_of_k
 from cuspfa.inference.variational.collapsed_bound import Evidence
 from cuspfa.inference.variational.run import Status
 from cuspfa.inference.variational.search_settings import SearchSettings
+from cuspfa.posterior.error_curve import CurvePoint
 
 
 def run(k, total, *, weakest=5.0, status=Status.CONVERGED, n_iter=3) -> Any:
@@ -137,3 +138,53 @@ def test_weights_are_averaged_over_the_errors_of_the_scores():
     z = np.random.default_rng(3).standard_normal(400_000)
     assert other == pytest.approx(np.mean(1 / (1 + np.exp(-1.0 - 2.0 * z))), abs=0.005)
     assert one + other == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("error", "positive"), [("auto", False), (0.0, False), (0.05, True)])
+def test_which_errors_are_given(error, positive):
+    assert settings._positive(error) is positive
+
+
+@pytest.mark.parametrize(
+    ("work", "draws", "statistics", "pays"),
+    [(2.0, 5, object(), True), (2.1, 5, object(), False), (2.0, 5, None, False)],
+)
+def test_a_bridge_on_a_surrogate_needs_one_and_quick_likelihoods(work, draws, statistics, pays):
+    search: Any = SimpleNamespace(
+        settings=SearchSettings(ratio_draws=draws, draw_cost=10.0),
+        candidates=candidates(run(2, -10.0)),
+        source=SimpleNamespace(likelihood_work=lambda k: work if k == 2 else math.inf),
+        scored=lambda k: SimpleNamespace(statistics=statistics),
+    )
+    assert model_selection._surrogate_pays(search) is pays
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({}, (0.05, 2, (3,), -40.0, 0.2)),
+        ({"number_given": True}, None),
+        ({"method": "gibbs"}, None),
+        ({"converged": False}, None),
+        ({"n_active": 4}, None),  # which is not in the table
+        ({"fit_info": None}, None),
+    ],
+)
+def test_a_fit_that_chose_its_number_is_a_point_of_the_curve(changes, found):
+    entries = [
+        SimpleNamespace(n_factors=2, tied=False, evidence=-40.0, evidence_error=0.2),
+        SimpleNamespace(n_factors=3, tied=True, evidence=-41.0, evidence_error=0.2),
+    ]
+    given = {"method": "variational", "converged": True, "search": entries}
+    own = {key: value for key, value in changes.items() if key in given}
+    posterior: Any = SimpleNamespace(
+        fit_info=SimpleNamespace(**{**given, **own}),
+        n_active=2,
+        number_given=False,
+        model_error=0.05,
+        column_counts=np.array([9.0, 9.0]),
+        n_rows=9,
+    )
+    vars(posterior).update({key: value for key, value in changes.items() if key not in given})
+    point = error_curve._own_point(posterior)
+    assert point == (None if found is None else CurvePoint(*found))

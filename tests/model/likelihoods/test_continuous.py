@@ -110,6 +110,39 @@ def test_counts_among_other_columns_have_their_offsets():
     )
 
 
+@pytest.mark.parametrize("fixed", [False, True])
+def test_variances_and_locations_are_drawn_from_their_posterior(fixed):
+    """Given f, of many chains: σ² is inverse gamma, and the location normal around its mean."""
+    rng, size = np.random.default_rng(8), 4000
+    values, f = rng.normal((0.7, 0.0), 1.0, (7, 2)), rng.normal(size=(7, 2))
+    values[2, 0] = np.nan
+    one = ContinuousLikelihood(("x", "y"), 1.5, 0.8, fixed)
+    noise = Noise(np.ones((size, 2)), np.ones((size, 2)))
+    start = ContinuousParameters(np.zeros((size, 2)), noise)
+    drawn, pseudo = one.draw(values, np.broadcast_to(f, (size, 7, 2)), start, rng)
+    variance = drawn.noise.rate / drawn.noise.shape
+    for j, count in enumerate((6, 7)):
+        residual = (values - f)[:, j]
+        residual = residual[~np.isnan(residual)]
+        mean = 0.0 if fixed else residual.mean()
+        shape = 1.5 + (count if fixed else count - 1) / 2
+        scale = 0.8 + np.sum((residual - mean) ** 2) / 2
+        own = stats.invgamma(shape, scale=scale)
+        assert stats.kstest(variance[:, j], own.cdf).pvalue > 1e-3
+        other = stats.invgamma(shape + 0.5, scale=scale)
+        assert stats.kstest(variance[:, j], other.cdf).pvalue < 1e-3
+        if fixed:
+            assert np.all(drawn.location == 0.0)
+            continue
+        away = (drawn.location[:, j] - mean) / np.sqrt(variance[:, j] / count)
+        assert stats.kstest(away, stats.norm.cdf).pvalue > 1e-3
+        assert stats.kstest(1.2 * away, stats.norm.cdf).pvalue < 1e-3
+    # What is missing is drawn beside it; what is known is the value without its location.
+    gone = (pseudo.values[:, 2, 0] - f[2, 0]) / np.sqrt(variance[:, 0])
+    assert stats.kstest(gone, stats.norm.cdf).pvalue > 1e-3
+    np.testing.assert_allclose(pseudo.values[:, 3], values[3] - drawn.location)
+
+
 def test_fixed_locations_stay_where_they_are():
     one = ContinuousLikelihood(("x", "y"), 1.0, 0.3, True)
     assert one.shifted(PARAMETERS, np.ones(2)) is PARAMETERS

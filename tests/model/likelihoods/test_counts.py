@@ -67,6 +67,25 @@ def test_expected_densities_are_integrals(family, rate, v):
                 assert cubed == pytest.approx(third, abs=0.02 * variance**1.5)
 
 
+@pytest.mark.parametrize("family", COUNT_KINDS)
+@pytest.mark.parametrize("x", [0.0, 4.0])
+def test_expectations_are_integrals_over_the_log_rate(family, x):
+    """Of the log density and of its first two derivatives, which are differences here."""
+    m, v, log_rate, r, step = -0.3, 0.4, 0.9, DISPERSIONS[family], 1e-3
+    one, rows, parameters = one_cell(family, x, log_rate, r)
+    f = np.linspace(m - 9 * np.sqrt(v), m + 9 * np.sqrt(v), 20_001)
+    share = stats.norm.pdf(f, m, np.sqrt(v)) * (f[1] - f[0])
+    up, here, down = (log_density(x, f + log_rate + s * step, r) for s in (1, 0, -1))
+    derivatives = here, (up - down) / (2 * step), (up - 2 * here + down) / step**2
+    found = one.expectations(rows, np.full((1, 1), m), np.full((1, 1), v), parameters)
+    for part, values in zip(found, derivatives, strict=True):
+        assert part[0, 0] == pytest.approx(share @ values, rel=1e-4)
+    missing = one.expectations(
+        np.array([[np.nan, rows[0, 1]]]), np.full((1, 1), m), np.full((1, 1), v), parameters
+    )
+    assert all(part[0, 0] == 0.0 for part in missing)
+
+
 def test_an_uncentred_quadrature_would_be_noticed():
     # The control of the test above: fixed nodes miss a sharp peak.
     nodes, weights = np.polynomial.hermite_e.hermegauss(41)
