@@ -243,6 +243,8 @@ def test_a_store_of_other_chains_is_refused(rows, tmp_path):
         fitted(rows + np.sin(rows), checkpoint_dir=tmp_path / "a")
     with pytest.raises(InputError, match="other burn_in = 60 instead of 70"):
         fitted(rows, checkpoint_dir=tmp_path / "a", burn_in=70)
+    with pytest.raises(InputError, match="other start_adapt = 30 instead of 35"):
+        fitted(rows, checkpoint_dir=tmp_path / "a", start_adapt=35)
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "letter.txt").write_text("dear")
     with pytest.raises(InputError, match="holds other files"):

@@ -293,6 +293,21 @@ def test_the_shift_is_the_derivative_of_the_best_loadings():
     assert np.abs(expected).max() > 1e-6
 
 
+def test_the_shift_begins_at_the_best_loadings_also_of_weak_factors():
+    """Those of maximum likelihood: the signal of a direction is what it has above the noise."""
+    sim = simulate(400, 9, 2, random_state=11)
+    source = prepare_rows(sim.X, scaling="columns", flat_mean=True).source
+    data, state = source.statistics(), settled(source, LEARNED, 2).best.state
+    factor = 5.0  # with so much more noise the second factor is weak
+    noisy = state._replace(noise=state.noise._replace(rate=factor * state.noise.rate))
+    root = np.sqrt(noisy.noise_variance)
+    shift = bridge_proposal.Shift(noisy, data, data.n / root**2)
+    covariance = data.rows.T @ data.rows / data.n
+    values = np.linalg.eigvalsh(covariance / np.outer(root, root))[::-1]
+    assert 0.05 < values[1] - 1.0 < 0.9
+    np.testing.assert_allclose(shift.scale**2, values[:2] - 1.0, rtol=1e-9)
+
+
 def test_noise_of_columns_that_share_a_factor_with_few_is_uncertain():
     """A doublet leaves its noise variances open; columns without a factor have n/2 each."""
     doublet = np.zeros((6, 1))
