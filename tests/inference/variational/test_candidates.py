@@ -11,6 +11,7 @@ from cuspfa.inference.variational import error_curve, model_selection, settings
 from cuspfa.inference.variational.candidates import Candidates, Point, weights_of_k
 from cuspfa.inference.variational.collapsed_bound import Evidence
 from cuspfa.inference.variational.run import Status
+from cuspfa.inference.variational.search import Search
 from cuspfa.inference.variational.search_settings import SearchSettings
 from cuspfa.posterior.error_curve import CurvePoint
 
@@ -188,3 +189,21 @@ def test_a_fit_that_chose_its_number_is_a_point_of_the_curve(changes, found):
     vars(posterior).update({key: value for key, value in changes.items() if key not in given})
     point = error_curve._own_point(posterior)
     assert point == (None if found is None else CurvePoint(*found))
+
+
+def test_progress_names_the_best_bound_so_far():
+    heard: list[Any] = []
+    search: Any = SimpleNamespace(
+        callback=heard.append,
+        candidates=candidates(run(2, -30.0), run(3, -20.0)),
+        max_factors=9,
+        deadline=math.inf,
+        began=0.0,
+    )
+    for bound, best in ((-25.0, -20.0), (-15.0, -15.0)):
+        Search._report(search, 4, bound, search.candidates.best.state)
+        assert (heard[-1].lower_bound, heard[-1].best_lower_bound) == (bound, best)
+        assert (heard[-1].iteration, heard[-1].n_factors) == (4, 3)
+    search.candidates = candidates()
+    Search._report(search, 1, -50.0, run(1, -50.0).state)
+    assert heard[-1].best_lower_bound == -50.0
