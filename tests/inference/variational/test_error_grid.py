@@ -78,7 +78,8 @@ def test_each_error_has_its_prior(monkeypatch):
     prior = norm(0.0, error_grid.PRIOR_SD)
     for (k, size), (value, error) in found.items():
         expected = -10.0 * k + prior.logpdf(size) - prior.logpdf(0.0)
-        assert (value, error) == (pytest.approx(expected), 0.1)
+        assert value == pytest.approx(expected)
+        assert error == 0.1
     assert set(found) == {(k, size) for k in (1, 2) for size in by_size}
 
 
