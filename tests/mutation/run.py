@@ -103,6 +103,7 @@ class ChangedModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 def replace_code(mutant: Mutant) -> None:
     """Let the function of a mutant, wherever it is referred to, run the changed code."""
     path = ROOT / mutant.path
+    importlib.import_module(module_name(path))
     tree = mutated(path.read_text(encoding="utf-8"), mutant.number)
 
     def codes(code: types.CodeType) -> Generator[types.CodeType]:
