@@ -90,10 +90,9 @@ coverage: $(VENV)/.dev
 	$(BIN)/python tests/uncovered.py docs/_build/coverage.json
 
 # Do the tests notice small changes of the model and of inference? A random sample of changes, each with the tests that run it:
-# an hour or two on two cores, and a run that was ended goes on. `make mutation MUTANTS=40` for some of them, the first.
+# about an hour on two cores, and a run that was ended goes on. `make mutation MUTANTS=40` for some of them, the first.
 MUTANTS ?= 300
 mutation: $(VENV)/.dev
-	$(BIN)/python -m pip install --quiet --group coverage
 	cd tests && ../$(BIN)/python -m mutation.run --mutants $(MUTANTS)
 
 # Installation without a C compiler: it succeeds, a fit says what is missing, and K and bound are those of the core.

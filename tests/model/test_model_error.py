@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import invwishart, multivariate_normal
 
 from cuspfa.model.model_error import (
+    LEAST_PART,
     ModelError,
     Sample,
     draw_population,
@@ -170,3 +171,17 @@ def test_population_given_the_data_against_scipy():
     # One degree of freedom more or less is seen.
     wrong = invwishart(df=rows + 10.0, scale=sample.cross_products + 9.0 * model).mean()
     assert abs(draws[:, 0, 0].mean() - wrong[0, 0]) > 5 * draws[:, 0, 0].std() / 200
+
+
+def test_nearest_rows_have_nothing_where_the_data_have_nothing():
+    """Nor do they become negative where the data have little of what the model has."""
+    error, rows, p = ModelError.of_size(0.1, 4), 60.0, 4
+    n = error.effective_rows(rows)
+    ratio = np.array([0.0, 0.02, 1.0, 30.0])
+    near = nearest_gaussian(np.eye(p), Sample(rows * np.diag(ratio), rows), error)
+    found = np.diag(near.cross_products) / near.rows
+    assert near.rows == n < rows
+    assert found[0] == pytest.approx(0.0, abs=1e-12)
+    assert found[1] == pytest.approx(LEAST_PART * 0.02)
+    assert found[2] == pytest.approx(1.0)  # data that agree with the model agree with it still
+    assert 1.0 < found[3] < 30.0

@@ -2,17 +2,21 @@
 
 import math
 
+import numpy as np
 import pytest
 from scipy import stats
 
 from cuspfa import PoissonFactorizationPrior
 from cuspfa.model.poisson_factorization import (
+    LARGEST_SHAPE,
     POOLING_RATE,
     POOLING_SHAPE,
     SHAPE_CENTER,
     SHAPE_SPREAD,
     SIZE_SPREAD,
+    SMALLEST_SHAPE,
     Hyperparameters,
+    moved,
 )
 
 
@@ -51,3 +55,26 @@ def test_the_density_of_the_parameters_is_that_of_scipy():
         score_shape=0.7, loading_shape=0.2, rate_shape=4.0, rate_scale=1.3
     )
     assert known.log_hyperprior(hyper) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("at", "direction", "step", "allowed"),
+    [
+        ((0.5, 0.5, 1.0, 1.0), (1, 0, 0, 0), np.log(2 * LARGEST_SHAPE), True),
+        ((0.5, 0.5, 1.0, 1.0), (1, 0, 0, 0), np.log(2.01 * LARGEST_SHAPE), False),
+        ((0.5, 0.5, 1.0, 1.0), (0, 1, 0, 0), np.log(2.01 * LARGEST_SHAPE), False),
+        ((0.5, 0.5, 1.0, 1.0), (0, 1, 0, 0), np.log(1.99 * SMALLEST_SHAPE), False),
+        ((0.5, 0.5, 1.0, 1.0), (1, 0, 0, 0), np.log(2.01 * SMALLEST_SHAPE), True),
+        ((0.5, 0.5, 1.0, 1.0), (0, 0, 1, 1), np.log(0.051), True),
+        ((0.5, 0.5, 1.0, 1.0), (0, 0, 1, 0), np.log(0.049), False),
+        ((0.5, 0.5, 1.0, 1.0), (0, 0, 1, 0), np.log(1.01e4), False),
+        ((0.5, 0.5, 1.0, 1.0), (0, 0, 0, 1), np.log(1.01e12), False),
+        ((0.5, 0.5, 1.0, 1.0), (0, 0, 0, 1), np.log(0.99e-12), False),
+    ],
+)
+def test_steps_of_hyperparameters_stay_within_their_limits(at, direction, step, allowed):
+    found = moved(Hyperparameters(*at), direction, float(step))
+    if not allowed:
+        assert found is None
+        return
+    np.testing.assert_allclose(found, np.array(at) * np.exp(step * np.array(direction)))

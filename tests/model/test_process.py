@@ -11,6 +11,7 @@ from cuspfa.errors import InputError
 from cuspfa.model.process import (
     CumulativeShrinkage,
     Sticks,
+    _converged_bound,
     converge_labels,
     expected_log_weights,
     labels_bound,
@@ -238,6 +239,22 @@ def test_one_row_may_stand_for_the_far_ones():
     assert rows < 300
     assert totals[1] == pytest.approx(totals[0], abs=1e-5)
     assert_allclose(counts[1], counts[0], rtol=1e-3)
+
+
+@pytest.mark.parametrize("last", [1, 5])
+def test_what_labels_and_sticks_can_change_of_the_bound(last):
+    """It differs from the bound by what no label can change: the better of slab and spike."""
+    process, rng = CumulativeShrinkage(3.0, stick_shape=1.4), np.random.default_rng(9)
+    odds = np.array([4.0, -3.0, 0.7, -0.2, 1.5, -0.6])
+    sticks = Sticks(rng.uniform(0.5, 4, 5), rng.uniform(0.5, 9, 5))
+    log_weights = expected_log_weights(sticks)
+    for tilt in (0.0, 2.0):
+        labels = update_labels(odds + tilt * rng.normal(size=6), log_weights, last)
+        found = _converged_bound(labels, sticks, log_weights, odds, process)
+        times = np.array([1, 1, 1, 1, 1, last])
+        of_columns = np.sum(times * (labels.active * odds - np.maximum(odds, 0.0)))
+        rest = labels_bound(labels, sticks) + sticks_bound(sticks, process)
+        assert found == pytest.approx(of_columns + rest, rel=1e-12)
 
 
 def test_expected_log_weights_by_simulation():

@@ -16,10 +16,11 @@ from cuspfa.errors import CuspWarning, InputError
 from cuspfa.inference.variational import steps
 from cuspfa.inference.variational.elbo import lower_bound
 from cuspfa.inference.variational.init import draw_start
-from cuspfa.inference.variational.px_step import px_step
+from cuspfa.inference.variational.px_step import best_scale_rotation, px_step
 from cuspfa.inference.variational.run import ITERATION
 from cuspfa.model.prior import CuspPrior
 from cuspfa.model.slabs import EmpiricalBayesSlab, GaussianSlab, InverseGammaSlab
+from cuspfa.model.slabs.inverse_gamma import HYPER_RATE, HYPER_SCALE
 from support import factor_rows
 
 SLABS = {
@@ -61,6 +62,32 @@ def test_stretch_maximises_its_objective(name, shape):
         assert loss(np.log(0.95 * x)) > loss(np.log(x))
 
 
+def test_a_step_that_lowers_the_bound_is_not_made():
+    """And one that raises it is, also where the log densities are positive."""
+
+    class Wrong(GaussianSlab):
+        def px_scale(self, eigenvalues, n, p):
+            return 1.3 * super().px_scale(eigenvalues, n, p)
+
+    rng, n, p = np.random.default_rng(1), 40, 8
+    for size in (1.0, 1e-4):
+        root, other = rng.normal(size=(2, 3, 30))
+        total, second = root @ root.T, size**2 * other @ other.T
+        variance = float(np.trace(second)) / p
+        density = GaussianSlab(variance).log_density(np.diag(second), p)
+        assert np.all(density < 0.0) if size == 1.0 else np.all(density > 0.0)
+        best = best_scale_rotation(total, second, GaussianSlab(variance), n, p)
+        assert best is not None
+        assert_allclose(best.r @ total @ best.r.T, np.diag(best.total), atol=1e-9 * n)
+        assert_allclose(best.r @ best.r_inverse, np.eye(3), atol=1e-9)
+        # At its best place there is nothing to gain, and a wrong length loses.
+        there = np.diag(best.total), best.r_inverse.T @ second @ best.r_inverse
+        again = best_scale_rotation(*there, GaussianSlab(variance), n, p)
+        assert again is not None
+        assert_allclose(again.total, best.total)
+        assert best_scale_rotation(*there, Wrong(variance), n, p) is None
+
+
 def test_a_common_variance_stretches_to_n_on_average():
     eigenvalues = np.array([50.0, 8.0, 0.3])
     for n, p in SHAPES:
@@ -68,6 +95,8 @@ def test_a_common_variance_stretches_to_n_on_average():
         assert x.sum() == pytest.approx(3 * n, rel=1e-9)
         variance = np.mean(eigenvalues / x) / p
         assert_allclose(x**2 - (n - p) * x, eigenvalues / variance, rtol=1e-6)
+        for alike in (np.full(3, 8.0), np.array([0.7])):
+            assert_allclose(EmpiricalBayesSlab(shared=True).px_scale(alike, n, p), n, rtol=1e-9)
 
 
 def state_after(slab, shape, k=3, iterations=2):
@@ -238,6 +267,26 @@ def test_the_mass_of_a_pooled_hyper_prior_is_laplaces():
     assert InverseGammaSlab(2.2, 0.5).log_hyper_evidence(norms, p) == 0.0
 
 
+def test_the_mass_of_a_pooled_hyper_prior_is_not_wider_than_the_prior():
+    """A column that says little of a and b leaves the curvature of the prior at its mode."""
+    mode, h = np.log([2 / HYPER_RATE, 2 / HYPER_RATE * HYPER_SCALE]), 1e-3
+
+    def prior(u, w):
+        return InverseGammaSlab(float(np.exp(u)), float(np.exp(w)), pooled=True).log_hyperprior()
+
+    unit, signs = h * np.eye(2), ((1, 1), (1, -1), (-1, 1), (-1, -1))
+    hessian = [
+        [sum(a * b * prior(*(mode + a * one + b * two)) for a, b in signs) for two in unit]
+        for one in unit
+    ]
+    assert prior(*mode) > max(prior(*(mode + step)) for step in (*unit, *-unit))
+    determinant = np.linalg.det(np.array(hessian) / (4 * h * h))
+    slab = InverseGammaSlab(2.0, 0.4, pooled=True)
+    want = slab.log_hyperprior() + np.log(2 * np.pi) - 0.5 * np.log(determinant)
+    assert slab.log_hyper_evidence(np.array([0.001]), 5) == pytest.approx(want, abs=1e-4)
+    assert slab.log_hyper_evidence(np.array([1e6]), 5) < want - 0.5  # which says much
+
+
 class OwnSlab(GaussianSlab):
     """A slab of a user, whose formulas may be others."""
 
@@ -281,6 +330,17 @@ def test_the_average_of_a_pair_of_columns_is_the_hypergeometric_function(a, b):
     wanted = [float(mpmath.log(value)) for value in values]
     found = InverseGammaSlab(a, b).log_pair_average(one, two, p)
     assert_allclose(found, wanted, rtol=1e-6, atol=1e-7)
+
+
+def test_the_average_of_a_pair_of_which_one_is_nearly_zero():
+    """So far apart that the hypergeometric series is at its limit."""
+    a, b, p = 1.3, 0.4, 4
+    one, two = np.array([1e14, 1e18, 1e30]), np.zeros(3)
+    sizes = (mpmath.log((b + x / 2) / b) for x in one)
+    values = (mpmath.hyp2f1(0.5, a + p / 2, 1, -(mpmath.sinh(t / 2) ** 2)) for t in sizes)
+    wanted = [float(mpmath.log(value)) for value in values]
+    found = InverseGammaSlab(a, b).log_pair_average(one, two, p)
+    assert_allclose(found, wanted, rtol=1e-6)
 
 
 def test_pooled_parameters_are_found_as_quickly_as_newton_finds_them():

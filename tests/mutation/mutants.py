@@ -178,6 +178,36 @@ def mutated(source: str, number: int) -> ast.Module:
     raise ValueError(f"There are {place + 1} changes; got number {number}.")
 
 
+_Place = tuple[list[ast.stmt], ast.stmt] | None
+
+
+def _places(node: ast.AST, own: _Place = None) -> Iterator[tuple[int, _Place]]:
+    """Of each node below, by its identity: the innermost statement that has it, and its list."""
+    for _, child in ast.iter_fields(node):
+        for item in child if isinstance(child, list) else [child]:
+            if isinstance(item, ast.AST):
+                place = (child, item) if isinstance(item, ast.stmt) else own
+                yield id(item), place
+                yield from _places(item, place)
+
+
+def marked(source: str, keys: dict[int, str]) -> ast.Module:
+    """The module, which calls `__mark__` with a key before each statement that is changed."""
+    tree = ast.parse(source)
+    places = dict(_places(tree))
+    nodes = [change.node for _, _, change in _all_changes(tree)]
+    for number, key in keys.items():
+        place = places[id(nodes[number])]
+        assert place is not None
+        body, statement = place
+        called = ast.Call(
+            func=ast.Name("__mark__", ast.Load()), args=[ast.Constant(key)], keywords=[]
+        )
+        mark = ast.copy_location(ast.Expr(called), statement)
+        body.insert(body.index(statement), ast.fix_missing_locations(mark))
+    return tree
+
+
 def sampled(found: list[Mutant], size: int, seed: int) -> list[Mutant]:
     """Mutants in random order."""
     return random.Random(seed).sample(found, min(size, len(found)))

@@ -1,10 +1,11 @@
 """The changes that are made, on a module written by hand."""
 
 import ast
+from typing import Any
 
 import pytest
 
-from mutation.mutants import mutants, mutated, sampled
+from mutation.mutants import marked, mutants, mutated, sampled
 
 SOURCE = '''
 """A module: 1 + 1."""
@@ -67,6 +68,23 @@ def test_each_mutant_is_one_change(found):
 def test_lines_are_those_of_the_change(found):
     (one,) = [one for one in found if one.change == "USub removed"]
     assert SOURCE.splitlines()[one.line - 1].strip() == "total = np.sum(-x) * most"
+
+
+def test_marks_come_before_what_is_changed(found):
+    ours = {one.number: one.change for one in found}
+    text = ast.unparse(marked(SOURCE, ours)).splitlines()
+    total = next(at for at, line in enumerate(text) if "total = np.sum(-x)" in line)
+    marks = {line.strip() for line in text[total - 3 : total]}
+    assert marks == {f"__mark__('{one}')" for one in ("Mult to Div", "sum to mean", "USub removed")}
+    plain = ast.unparse(ast.parse(SOURCE)).splitlines()
+    assert [line for line in text if "__mark__" not in line] == plain
+    heard: list[str] = []
+    known: dict[str, Any] = {"__mark__": heard.append}
+    exec(compile(marked(SOURCE, ours), "x", "exec"), known)
+    assert not heard  # nothing runs yet
+    with pytest.raises(ValueError, match="0 must be 2"):
+        known["step"](-1, most=0.0)
+    assert set(heard) == {"And to Or", "Lt to GtE", "0 to 1", "Not removed"}
 
 
 def test_the_first_of_a_sample_are_a_sample(found):

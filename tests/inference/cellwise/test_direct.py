@@ -9,6 +9,7 @@ from cuspfa.inference.cellwise import direct
 from cuspfa.inference.cellwise.kernels import CellChains, sweep_cells
 from cuspfa.inference.kernels import Scales, scale_rotate_scores
 from cuspfa.model.likelihoods import counts
+from cuspfa.model.likelihoods.base import PseudoData
 from cuspfa.model.likelihoods.continuous import ContinuousLikelihood, ContinuousParameters
 from cuspfa.model.likelihoods.counts import CountLikelihood, CountParameters
 from cuspfa.model.likelihoods.gaussian import Noise
@@ -215,3 +216,82 @@ def test_a_broken_step_is_caught(broken, monkeypatch):
     broken(monkeypatch)
     monkeypatch.setattr(joint, "draw", lambda rng: state)
     assert largest_z(joint) > 7.0
+
+
+# --- each step by itself, far from where it begins ---
+
+SIZE = 1500
+COUNTS = np.array([0.0, 3.0, 1.0, 7.0, 2.0])
+ROWS = np.column_stack([COUNTS, np.array([0.2, 0.0, -0.4, 0.5, 0.0])])
+
+
+def chains_at(score, loading):
+    """Chains of one factor and one column of counts, all at the same place."""
+    return CellChains(
+        np.full((1, SIZE, 1), loading),
+        np.full((SIZE, len(COUNTS), 1), score),
+        CountParameters(np.full((SIZE, 1), 0.6), np.full((SIZE, 1), np.inf)),
+        Scales(np.full((SIZE, 1), 0.5), SLAB.start_hyperparameters(SIZE)),
+    )
+
+
+def no_pseudo_data():
+    shape = (SIZE, len(COUNTS), 1)
+    return PseudoData(np.zeros(shape), np.zeros(shape))
+
+
+ONE_COLUMN = CountLikelihood(("a",), "poisson", (1.0,), LOCATION_SD)
+
+
+def moments(at, logs):
+    """Mean and standard deviation of a distribution on a grid."""
+    share = np.exp(logs - logs.max())
+    share /= share.sum()
+    mean = share @ at
+    return mean, np.sqrt(share @ (at - mean) ** 2)
+
+
+def assert_drawn(drawn, mean, sd):
+    assert abs(drawn.mean() - mean) < 4.5 * sd / np.sqrt(SIZE)
+    assert drawn.std() == pytest.approx(sd, rel=0.1)
+    assert abs(drawn.mean() - (mean + 0.3 * sd)) > 4.5 * sd / np.sqrt(SIZE)
+
+
+def test_scores_of_rows_are_drawn_from_their_posterior():
+    rng, chains, loading = np.random.default_rng(1), chains_at(4.0, 0.9), 0.9
+    for _ in range(6):
+        scores = direct._draw_scores(chains, no_pseudo_data(), ROWS, ONE_COLUMN, rng)
+        moved = np.mean(scores != chains.scores)
+        chains = chains._replace(scores=scores)
+    assert moved > 0.8  # the proposal is nearly the posterior
+    at = np.linspace(-6.0, 6.0, 4001)
+    for row, (count, offset) in enumerate(ROWS):
+        logs = stats.poisson.logpmf(count, np.exp(0.6 + offset + loading * at))
+        assert_drawn(chains.scores[:, row, 0], *moments(at, logs + stats.norm.logpdf(at)))
+
+
+def test_loadings_and_locations_are_drawn_from_their_posterior():
+    rng, scores = np.random.default_rng(2), np.array([-1.0, 0.8, -0.3, 1.7, 0.1])
+    chains = chains_at(0.0, -2.0)
+    chains.scores[:] = scores[:, None]
+    for _ in range(8):
+        before = chains.loadings
+        chains = direct._draw_loadings(chains, no_pseudo_data(), ROWS, ONE_COLUMN, rng)
+        moved = np.mean(chains.loadings != before)
+    assert moved > 0.8
+    loading, location = np.linspace(-3.0, 4.0, 401), np.linspace(-4.0, 4.0, 321)
+    rates = location[:, None] + loading[None, :] * scores[:, None, None] + ROWS[:, 1, None, None]
+    logs = stats.poisson.logpmf(COUNTS[:, None, None], np.exp(rates)).sum(axis=0)
+    logs += stats.norm.logpdf(location, 1.0, LOCATION_SD)[:, None]
+    logs += stats.norm.logpdf(loading, 0.0, np.sqrt(0.5))[None, :]
+    assert_drawn(chains.loadings[0, :, 0], *moments(loading, np.logaddexp.reduce(logs, axis=0)))
+    of_location = moments(location, np.logaddexp.reduce(logs, axis=1))
+    assert_drawn(chains.parameters.location[:, 0], *of_location)
+
+
+def test_without_factors_there_are_no_scores_to_draw():
+    chains = chains_at(1.0, 1.0)
+    empty = chains._replace(scores=chains.scores[:, :, :0], loadings=chains.loadings[:, :, :0])
+    rng = np.random.default_rng(0)
+    found = direct._draw_scores(empty, no_pseudo_data(), ROWS, ONE_COLUMN, rng)
+    assert found.shape == (SIZE, len(COUNTS), 0)

@@ -9,9 +9,10 @@ import pytest
 
 from cuspfa import CuspPrior
 from cuspfa.inference.cellwise import row_sums
+from cuspfa.inference.cellwise.engine import fits_at_once
 from cuspfa.inference.cellwise.evidence import ProposedDensity
 from cuspfa.inference.cellwise.marginal import DistinctRows, propagate
-from cuspfa.inference.cellwise.row_sums import RowBlocks, propagated_at
+from cuspfa.inference.cellwise.row_sums import RowBlocks, numbers_of_a_row, propagated_at
 from cuspfa.inference.cellwise.search import fit_cells, search_cells
 from cuspfa.model.likelihoods.continuous import ContinuousLikelihood
 from cuspfa.model.likelihoods.mixed import MixedLikelihood, Part
@@ -61,6 +62,31 @@ def test_sums_are_derivatives_of_the_log_likelihood() -> None:
     sums = held.sums(one, parameters, loadings)
     assert at.gradients.information == pytest.approx(sums.information, abs=1e-7)
     assert blocks.counted == pytest.approx(np.mean(np.sum(~np.isnan(rows), axis=0)))
+
+
+def test_blocks_hold_so_many_rows_as_their_numbers_allow(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, one = table()
+    blocks = RowBlocks(rows, one)
+    numbers = numbers_of_a_row(one, P, 2)
+    for size in (1, 40, N, 10**6):
+        monkeypatch.setattr(row_sums, "NUMBERS_OF_A_BLOCK", size * numbers + numbers - 1)
+        found = [np.arange(N)[at] for at in blocks._blocks(2)]
+        assert np.concatenate(found).tolist() == list(range(N))
+        assert {len(at) for at in found[:-1]} <= {size}
+        assert len(found[0]) == min(size, N)
+    monkeypatch.setattr(row_sums, "NUMBERS_OF_A_BLOCK", 0)  # a row at a time at the least
+    assert len(list(blocks._blocks(2))) == N
+    # The memory of all rows at once, in bytes.
+    assert fits_at_once(rows, one, 2, 8 * N * numbers)
+    assert not fits_at_once(rows, one, 2, 8 * N * numbers - 1)
+
+
+def test_a_fit_by_blocks_starts_at_evenly_spaced_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, one = table()
+    values = one.check(rows)
+    for most, step in ((N, 1), (N - 1, 2), (N // 2, 2), (60, 4), (1, N)):
+        monkeypatch.setattr(row_sums, "MOST_START_ROWS", most)
+        np.testing.assert_array_equal(RowBlocks(rows, one).start_rows, values[::step])
 
 
 def test_rotated_sums_are_those_of_rotated_loadings() -> None:

@@ -6,14 +6,16 @@ its own, are moved by a few sweeps; no feature may change in the mean.
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from cuspfa import CuspPrior, GaussianSlab, Gibbs, InverseGammaSlab
+from cuspfa import CuspFactorAnalysis, CuspPrior, GaussianSlab, Gibbs, InverseGammaSlab
 from cuspfa.data.cells import CellTable
+from cuspfa.errors import CuspWarning
 from cuspfa.inference.cellwise import kernels, sampler
 from cuspfa.inference.cellwise.sampler import CellKernel, sample_cells
 from cuspfa.inference.gibbs import chain, labels, settings
@@ -206,6 +208,20 @@ def test_a_given_number_and_random_starts() -> None:
     random = run(Gibbs(**SHORT, init="random", adaptive=False, max_columns=4))
     assert random.loadings.shape[3] == 4
     assert np.all(np.isfinite(random.log_likelihood))
+
+
+def test_draws_of_a_posterior_are_chain_after_chain() -> None:
+    """The first draws of a chain are the same, however many follow."""
+    rows, found = table_of(60).rows, []
+    for n_draws in (3, 7):
+        method = Gibbs(**{**SHORT, "n_draws": n_draws}, init="random", max_columns=3)
+        model = CuspFactorAnalysis(likelihood="ordinal", method=method, random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CuspWarning)  # chains as short as these have not met
+            posterior: Any = model.fit(rows).posterior_
+        found.append(posterior.log_likelihood.reshape(2, n_draws))
+    np.testing.assert_array_equal(found[0], found[1][:, :3])
+    assert len(np.unique(found[1])) == 14
 
 
 def test_time_ends_the_chains() -> None:

@@ -9,6 +9,7 @@ from scipy import sparse
 from scipy.special import gammaln, logsumexp
 
 from cuspfa.data.counts import Counts
+from cuspfa.inference.factorization import evidence as evidence_module
 from cuspfa.inference.factorization import thinning
 from cuspfa.inference.factorization.evidence import (
     EvidencePath,
@@ -26,6 +27,7 @@ from cuspfa.inference.factorization.search import (
     of_means,
     search_over_k,
 )
+from cuspfa.inference.factorization.split import draw_split
 from cuspfa.inference.factorization.state import lower_bound
 from cuspfa.inference.factorization.thinning import thinned
 from cuspfa.inference.variational.run import Status
@@ -91,6 +93,26 @@ def test_at_the_start_of_a_path_the_mean_is_the_bound():
     assert abs(np.mean(values) - bound) < 4 * np.std(values) / np.sqrt(len(values))
 
 
+def test_counts_are_split_in_the_proportions_between_those_of_q_and_of_the_draw(monkeypatch):
+    state, data = tiny_state(2)
+    path, rng, given = EvidencePath(state, data), np.random.default_rng(1), []
+
+    def split(x, scores, loadings, rng):
+        given.append(scores[:, None, :] * loadings[None, :, :])
+        return draw_split(x, scores, loadings, rng)
+
+    monkeypatch.setattr(evidence_module, "draw_split", split)
+    at = path.start(rng)
+    for s in (0.0, 0.3, 1.0):
+        path.sweep(at, s, rng)
+        of_q = state.scores.geometric[:, None, :] * state.loadings.geometric[None, :, :]
+        wanted = of_q ** (1 - s) * (at.scores[:, None, :] * at.loadings[None, :, :]) ** s
+        found = given[-1]
+        np.testing.assert_allclose(
+            found / found.sum(axis=2, keepdims=True), wanted / wanted.sum(axis=2, keepdims=True)
+        )
+
+
 def without_rates(self, at, split):
     """As if d_h were given."""
     left_out = (self.state.hyper.rate_scale - self.rate_rate) * at.rates
@@ -130,6 +152,7 @@ def test_thinned_tables_are_independent_and_add_up():
         assert abs(kept.x + held.x - x).sum() == 0
         pairs.append((kept.x.toarray().ravel(), held.x.toarray().ravel()))
     np.testing.assert_allclose(kept.exposure, 0.75)
+    np.testing.assert_allclose(held.exposure, 0.25)
     one, other = (np.array(part) for part in zip(*pairs, strict=True))
     covariance = np.mean((one - one.mean(axis=0)) * (other - other.mean(axis=0)), axis=0)
     scale = np.sqrt(one.var(axis=0) * other.var(axis=0))
@@ -235,3 +258,21 @@ def test_draws_that_are_all_alike_predict_with_their_own_rates(n_sweeps, monkeyp
     rates = scores @ loadings.T
     assert found == pytest.approx(np.sum(held * np.log(rates)) - rates.sum(), rel=1e-12)
     assert last is at
+
+
+def test_predictions_are_extrapolated_from_two_halves_to_many_draws(monkeypatch):
+    """A mean over S draws is too low by b/S: with one draw in each half, by b/2 and by b."""
+    rng = np.random.default_rng(6)
+    draws: Any = [
+        SimpleNamespace(scores=rng.gamma(2.0, 1.0, (6, 2)), loadings=rng.gamma(2.0, 1.0, (4, 2)))
+        for _ in range(2)
+    ]
+    held = rng.poisson(2.0, (6, 4)).astype(float)
+    data, left = Counts(sparse.csr_matrix(held), np.ones(6)), list(draws)
+    monkeypatch.setattr(thinning, "sweep", lambda *_: left.pop(0))
+    found, last = thinning.predicted(draws[0], data, data, None, rng, 2)
+    assert last is draws[1]
+    one, other = (at.scores @ at.loadings.T for at in draws)
+    both, alone = np.log((one + other) / 2), (np.log(one) + np.log(other)) / 2
+    value = 2 * np.sum(held * both) - np.sum(held * alone) - (one + other).sum() / 2
+    assert found == pytest.approx(value, rel=1e-12)

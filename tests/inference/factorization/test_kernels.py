@@ -163,6 +163,35 @@ def test_the_truth_has_uniform_ranks_among_draws(widen, passes):
     assert (p_value > 1e-3) == passes
 
 
+def test_a_learned_shape_is_drawn_from_its_posterior():
+    """Of one parameter, on a grid; from far away, as the joint distribution cannot tell."""
+    rng, prior = np.random.default_rng(7), PoissonFactorizationPrior(2.0, None, 0.6, 2.5, 2.0)
+    scores, size = rng.gamma(3.0, 1 / 3.0, (12, 2)), 2.0
+    prior = prior.for_data(size)
+    at = CountDraw(
+        scores, rng.gamma(0.6, 1.0, (5, 2)), np.ones(2), prior.start()._replace(score_shape=0.05)
+    )
+    logs = []
+    for _ in range(300):
+        at = kernels.draw_hyperparameters(at, prior, rng)
+        logs.append(np.log(at.hyper.score_shape))
+    assert np.mean(np.diff(logs) != 0) > 0.5
+    grid = np.linspace(-4.0, 5.0, 2001)
+    density = [
+        prior.log_hyperprior(at.hyper._replace(score_shape=float(a)))
+        + stats.gamma(a, scale=1 / a).logpdf(scores).sum()
+        for a in np.exp(grid)
+    ]
+    share = np.exp(density - np.max(density))
+    share /= share.sum()
+    mean = share @ grid
+    sd = np.sqrt(share @ (grid - mean) ** 2)
+    drawn = np.array(logs[20:])
+    assert drawn.mean() == pytest.approx(mean, abs=0.35 * sd)
+    assert drawn.std() == pytest.approx(sd, rel=0.25)
+    assert abs(np.log(0.05) - mean) > 5 * sd
+
+
 def test_the_adaptive_sampler_keeps_the_active_columns_and_one_more():
     rng = np.random.default_rng(1)
     prior = PoissonFactorizationPrior(2.0, 0.8, 0.6, 2.5, 2.0, size=1.0, spike=1e-3, n_terms=12)

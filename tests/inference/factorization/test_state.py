@@ -7,7 +7,8 @@ import pytest
 from scipy import sparse
 
 from cuspfa.data.counts import Counts
-from cuspfa.inference.factorization.run import RunLimits, run_iterations
+from cuspfa.inference.factorization.run import RunLimits, extrapolated, run_iterations
+from cuspfa.inference.factorization.search import CountSearchSettings, first_state, larger
 from cuspfa.inference.factorization.state import (
     gammas,
     lower_bound,
@@ -198,3 +199,97 @@ def test_no_factor_explains_no_counts_and_all_zeros():
         empty = [(np.zeros((m, 0)), np.zeros((m, 0))) for m in x.shape]
         state = started(empty, counts, prior)
         assert lower_bound(state, counts, prior, counts.constant).total == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("left", [0.5, 0.8])
+def test_extrapolation_of_a_geometric_sequence_leads_to_its_limit(left):
+    """What is left of the way shrinks by a factor with each iteration."""
+    _, _, counts, start = problem()
+    rng, prior = np.random.default_rng(4), prior_of()
+    way = [tuple(rng.uniform(0.1, 0.2, part.shape) for part in pair) for pair in start]
+
+    def at(rest):
+        moved = [
+            tuple(part * np.exp(rest * log) for part, log in zip(pair, logs, strict=True))
+            for pair, logs in zip(start, way, strict=True)
+        ]
+        return started(moved, counts, prior)
+
+    states = at(1.0), at(left), at(left**2)
+    found, length = extrapolated(*states, counts, prior, 8.0)
+    assert length == pytest.approx(1 / (1 - left))
+    limit = at(0.0)
+    for name in ("scores", "loadings"):
+        one, other = getattr(found, name), getattr(limit, name)
+        np.testing.assert_allclose(one.shape, other.shape, rtol=1e-9)
+        np.testing.assert_allclose(one.rate, other.rate, rtol=1e-9)
+    # A limit to the length, where it is reached.
+    found, length = extrapolated(*states, counts, prior, 1.5)
+    assert length == 1.5
+    rest = 1 + 2 * 1.5 * (left - 1) + 1.5**2 * (left**2 - 2 * left + 1)
+    np.testing.assert_allclose(found.scores.shape, at(rest).scores.shape, rtol=1e-9)
+    assert extrapolated(*states, counts, prior, 0.9) == (None, 0.9)
+
+
+def test_extrapolation_moves_no_logarithm_by_more_than_three():
+    _, _, counts, start = problem()
+    prior = prior_of()
+    known: Any = []
+    for rest in (1.0, 0.9, 0.81):
+        moved = [(shape * np.exp(rest), rate) for shape, rate in start]
+        moved[0][0][0, 0] *= np.exp(10 * rest)
+        moved[1][0][0, 0] *= np.exp(-10 * rest)
+        known.append(started(moved, counts, prior))
+    found, length = extrapolated(known[0], known[1], known[2], counts, prior, 100.0)
+    assert length == pytest.approx(10.0)
+    for name, sign in (("scores", -1.0), ("loadings", 1.0)):
+        change = np.log(getattr(found, name).shape / getattr(known[2], name).shape)
+        assert change[0, 0] == pytest.approx(sign * 3.0)
+        assert np.abs(change).max() == pytest.approx(3.0)
+
+
+# --- starts of a search ---
+
+
+def test_one_factor_begins_with_the_margins():
+    x, holes, counts, _ = problem(missing=True)
+    state = first_state(counts, prior_of(), 1)
+    scores, loadings = state.scores.mean, state.loadings.mean
+    s = counts.exposure[:, None] * ~holes
+    assert scores.mean() == pytest.approx(1.0)
+    ratio = (x.sum(axis=1) + 0.5) / s.sum(axis=1)
+    np.testing.assert_allclose(scores[:, 0], ratio / ratio.mean(), rtol=1e-9)
+    np.testing.assert_allclose((s * scores * loadings.T).sum(axis=0), x.sum(axis=0) + 0.5)
+    nothing = first_state(counts, prior_of(), 0)
+    assert nothing.n_factors == 0
+    assert nothing.scores.shape.shape == (N, 0)
+
+
+def test_a_further_column_begins_at_the_rows_and_columns_that_are_too_low():
+    """Two blocks have three times the rate of the rest; the smaller needs the new column more."""
+    rng, n, p = np.random.default_rng(5), 60, 12
+    rates = 6.0 * rng.gamma(4.0, 0.25, (n, 1)) * rng.gamma(4.0, 0.25, p)
+    for rows, columns in ((slice(0, 15), slice(0, 3)), (slice(45, 60), slice(8, 12))):
+        block = 3.0 * rates
+        block[rows] /= 3.0
+        block[:, columns] /= 3.0
+        block[rows, columns] *= 9.0
+        counts = Counts(sparse.csr_matrix(np.round(block)), np.ones(n), None)
+        before = first_state(counts, prior_of(), 1)
+        state = larger(before, counts, prior_of(), CountSearchSettings())
+        assert state.n_factors == 2
+        new_scores, new_loadings = state.scores.mean[:, 1], state.loadings.mean[:, 1]
+        inside, outside = np.zeros(n, bool), np.ones(n, bool)
+        inside[rows], outside[rows] = True, False
+        assert np.median(new_scores[inside]) > 3 * np.median(new_scores[outside])
+        inside, outside = np.zeros(p, bool), np.ones(p, bool)
+        inside[columns], outside[columns] = True, False
+        own = new_loadings / state.loadings.mean[:, 0]
+        assert np.median(own[inside]) > 3 * np.median(own[outside])
+        # It has half the mean size, which the other columns give, in proportion.
+        assert state.sizes[1] == pytest.approx(0.25 * before.sizes.sum(), rel=1e-6)
+        assert state.sizes.sum() == pytest.approx(before.sizes.sum(), rel=1e-6)
+        assert new_scores.mean() == pytest.approx(1.05)  # no row is left out altogether
+        assert np.all(new_scores > 0)
+        assert np.all(new_loadings > 0)
+    assert larger(first_state(counts, prior_of(), 0), counts, prior_of(), None).n_factors == 1

@@ -243,6 +243,8 @@ def test_a_store_of_other_chains_is_refused(rows, tmp_path):
         fitted(rows + np.sin(rows), checkpoint_dir=tmp_path / "a")
     with pytest.raises(InputError, match="other burn_in = 60 instead of 70"):
         fitted(rows, checkpoint_dir=tmp_path / "a", burn_in=70)
+    with pytest.raises(InputError, match="other start_adapt = 30 instead of 35"):
+        fitted(rows, checkpoint_dir=tmp_path / "a", start_adapt=35)
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "letter.txt").write_text("dear")
     with pytest.raises(InputError, match="holds other files"):
@@ -338,7 +340,10 @@ def test_a_store_with_draws_of_another_file_is_an_error(rows, tmp_path, chains):
         fitted(rows, n_draws=600, checkpoint_dir=folder)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"draws": [190, 250, 60]}', '{"draws": 3}'])
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", '{"draws": [190, 250, 60]}', '{"draws": [190, "250"]}', '{"draws": 3}'],
+)
 def test_a_store_that_does_not_know_how_far_it_is_is_an_error(rows, tmp_path, chains, text):
     folder = shutil.copytree(chains, tmp_path / "a")
     (folder / "chains-0.json").write_text(text)
@@ -356,6 +361,18 @@ def test_checkpoints_without_draws_are_not_missed(rows, tmp_path):
 
 
 # --- how long ---
+
+
+@pytest.mark.parametrize(("burn_in", "thin", "n_draws"), [(0, 1, 7), (5, 3, 8), (20, 7, 5)])
+def test_sweeps_stop_at_what_is_kept_and_at_checkpoints(burn_in, thin, n_draws, monkeypatch):
+    monkeypatch.setattr(chain, "SWEEPS_PER_CHECKPOINT", 12)
+    plan = chain.SweepPlan(n_draws, burn_in, thin)
+    kept = {burn_in + thin * (number + 1) for number in range(n_draws)}
+    assert plan.sweeps == max(kept)
+    assert {at for at in range(plan.sweeps + 1) if plan.keeps(at)} == kept
+    stops = kept | set(range(12, plan.sweeps, 12))
+    for at in range(plan.sweeps):
+        assert plan.next_stop(at) == min(stop for stop in stops if stop > at)
 
 
 def test_time_and_interruption_leave_what_was_drawn(rows):

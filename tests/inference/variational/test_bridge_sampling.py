@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
+from scipy.special import expit
 from scipy.stats import gamma, norm
 
 from cuspfa import CuspPrior, GaussianSlab, InverseGammaSlab
@@ -217,6 +219,14 @@ def test_the_error_of_a_bridge_sees_chains_that_repeat_themselves_or_are_on_thei
     _, moving = bennett(above, below + drift)
     assert moving > 2.0 * error
 
+    def root(half):
+        """Of Bennett's equation: shares of proposal and target beyond it are the same."""
+        of_target = (below + 2.0 * drift)[:, half].ravel()
+        return brentq(lambda v: expit(above - v).mean() - expit(v - of_target).mean(), -20, 20)
+
+    _, moving = bennett(above, below + 2.0 * drift)
+    assert moving == pytest.approx(abs(root(slice(4, 8)) - root(slice(0, 4))) / 2, rel=1e-6)
+
 
 @pytest.mark.parametrize(
     "squared_norms", [(9.0, 1.0), (4.0, 4.0), (20.0, 3.0, 0.2), (5.0, 4.0, 3.0, 0.5)]
@@ -283,6 +293,21 @@ def test_the_shift_is_the_derivative_of_the_best_loadings():
     assert np.abs(expected).max() > 1e-6
 
 
+def test_the_shift_begins_at_the_best_loadings_also_of_weak_factors():
+    """Those of maximum likelihood: the signal of a direction is what it has above the noise."""
+    sim = simulate(400, 9, 2, random_state=11)
+    source = prepare_rows(sim.X, scaling="columns", flat_mean=True).source
+    data, state = source.statistics(), settled(source, LEARNED, 2).best.state
+    factor = 5.0  # with so much more noise the second factor is weak
+    noisy = state._replace(noise=state.noise._replace(rate=factor * state.noise.rate))
+    root = np.sqrt(noisy.noise_variance)
+    shift = bridge_proposal.Shift(noisy, data, data.n / root**2)
+    covariance = data.rows.T @ data.rows / data.n
+    values = np.linalg.eigvalsh(covariance / np.outer(root, root))[::-1]
+    assert 0.05 < values[1] - 1.0 < 0.9
+    np.testing.assert_allclose(shift.scale**2, values[:2] - 1.0, rtol=1e-9)
+
+
 def test_noise_of_columns_that_share_a_factor_with_few_is_uncertain():
     """A doublet leaves its noise variances open; columns without a factor have n/2 each."""
     doublet = np.zeros((6, 1))
@@ -326,3 +351,37 @@ def test_the_mean_of_ratios_is_that_of_their_cumulants():
     value, error = log_mean_ratio(skewed)
     assert abs(value + 9.0 * np.log(1.0 - 0.1)) < error
     assert value == pytest.approx(0.9 + 0.09 / 2 + 2 * 9.0 * 0.1**3 / 12, abs=1e-3)
+
+
+def test_the_precision_of_the_noise_is_the_curvature_of_the_profile_likelihood():
+    """Of log σ² with the loadings at their best, in rows that have exactly the covariance."""
+    rng, p, n = np.random.default_rng(8), 6, 50.0
+    loadings, noise = rng.normal(size=(p, 1)), rng.uniform(0.3, 1.5, p)
+    covariance = loadings @ loadings.T + np.diag(noise)
+
+    def profile(log_noise):
+        root = np.exp(-0.5 * log_noise)
+        values = np.linalg.eigvalsh(root[:, None] * covariance * root)
+        fitted = np.log(values[-1]) + 1.0 + values[:-1].sum()
+        return -0.5 * n * (fitted + log_noise.sum())
+
+    step, at, unit = 1e-3, np.log(noise), np.eye(p)
+    curvature = np.array(
+        [
+            [
+                sum(
+                    a * b * profile(at + step * (a * unit[i] + b * unit[j]))
+                    for a in (1, -1)
+                    for b in (1, -1)
+                )
+                / (4 * step**2)
+                for j in range(p)
+            ]
+            for i in range(p)
+        ]
+    )
+    direction = loadings / np.sqrt(noise)[:, None]
+    root = bridge_proposal.noise_root(direction / np.linalg.norm(direction), n)
+    precision = bridge_proposal.PROPOSAL_NOISE_FACTOR * root @ root.T
+    precision -= 0.5 * n * bridge_proposal.LEAST_INFORMATION * np.eye(p)
+    np.testing.assert_allclose(precision, -curvature, atol=1e-3 * n)

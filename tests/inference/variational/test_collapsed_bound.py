@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.stats import invgamma, multivariate_normal, poisson
+from scipy.stats import invgamma, multivariate_normal, poisson, sem
 
 import bridge
 from cuspfa import (
@@ -232,6 +232,31 @@ def test_nested_determinants_end_where_a_block_is_not_positive():
     matrix[4, 4] = -1.0
     assert_allclose(module._nested_log_dets(matrix), expected[:4], rtol=1e-10)
     assert module._nested_log_dets(np.zeros((0, 0))).shape == (0,)
+
+
+@pytest.mark.parametrize("slab", [GaussianSlab(0.5), InverseGammaSlab(2.0, 0.4)], ids=str)
+def test_the_gain_of_rotations_is_their_volume_over_that_of_the_distribution(slab):
+    """Of the m strongest columns, of which the angles are normal; the others are exchanged."""
+    found, _ = fitted(simulate(60, 9, 3, random_state=2).X, 3, CuspPrior(slab=slab), flat=True)
+    widened = module.Widened(found.state)
+    second = found.state.loadings.weighted_gram(np.ones(9))
+    order = np.argsort(-np.diag(second))
+    losses = module._mixing_losses(second[np.ix_(order, order)], slab, 9)
+    gains = [np.log(2**3 * 6)]
+    for m, volume in ((2, 2 * 2 * np.pi), (3, 2 * 8 * np.pi**2)):  # reflections too
+        angles = m * (m - 1) // 2
+        entropy = multivariate_normal(
+            np.zeros(angles), np.linalg.inv(widened.information[:angles, :angles])
+        ).entropy()
+        own = np.log(volume) - entropy - losses[m - 1] + (3 - m) * np.log(2 * 3)
+        gains.append(own)
+        assert np.exp(module.log_volume(m)) == pytest.approx(volume)
+    assert module._orbit(found.state, widened) == pytest.approx(max(gains), rel=1e-9)
+
+
+def test_the_error_of_a_mean_is_its_standard_error():
+    values = np.array([0.3, -1.2, 2.5, 0.9])
+    assert module._error(values) == pytest.approx(sem(values))
 
 
 def test_draws_of_a_bound_that_are_added_later():

@@ -1,7 +1,11 @@
 """The choice of K and ε from evidences that are known."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from cuspfa import CuspFactorAnalysis, CuspPrior, Variational, datasets
 from cuspfa.data.in_memory import GramMatrix
@@ -11,6 +15,7 @@ from cuspfa.inference.variational.collapsed_bound import Evidence
 from cuspfa.inference.variational.model_selection import score_k
 from cuspfa.inference.variational.search import Search
 from cuspfa.inference.variational.search_over_k import search_over_k
+from cuspfa.inference.variational.search_settings import SearchSettings
 
 X = datasets.simulate(120, 8, 2, random_state=3).X
 BEST = 0.05
@@ -52,6 +57,30 @@ def test_the_best_pair_and_its_ridge(monkeypatch):
     assert [one.chosen for one in ridge].count(True) == 1
     values = [one.log_posterior for one in ridge]
     assert values == sorted(values, reverse=True)
+
+
+def test_each_error_has_its_prior(monkeypatch):
+    """The positive half of a normal distribution; apart from a constant."""
+
+    def score(search, k, *, bridge):
+        search.candidates.evidence_by_k[k] = Evidence(-10.0 * k, 0.1)
+        return search.candidates.evidence_by_k[k]
+
+    monkeypatch.setattr(error_grid, "score_k", score)
+    monkeypatch.setattr(error_grid, "can_bridge", lambda _: True)
+    by_size: Any = {
+        size: SimpleNamespace(
+            candidates=SimpleNamespace(evidence_by_k={}), settings=SearchSettings()
+        )
+        for size in (0.0, 0.02, 0.1)
+    }
+    found = error_grid._scored(by_size, [1, 2])
+    prior = norm(0.0, error_grid.PRIOR_SD)
+    for (k, size), (value, error) in found.items():
+        expected = -10.0 * k + prior.logpdf(size) - prior.logpdf(0.0)
+        assert value == pytest.approx(expected)
+        assert error == 0.1
+    assert set(found) == {(k, size) for k in (1, 2) for size in by_size}
 
 
 def test_evidence_is_integrated_over_the_error():

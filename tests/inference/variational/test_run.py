@@ -5,8 +5,10 @@ import pytest
 
 import bridge
 from cuspfa.inference.variational import run as run_module
-from cuspfa.inference.variational.elbo import lower_bound
+from cuspfa.inference.variational.compiled_run import Limits
+from cuspfa.inference.variational.elbo import Bound, lower_bound
 from cuspfa.inference.variational.init import draw_start
+from cuspfa.inference.variational.result import _without_negative
 from cuspfa.inference.variational.run import iteration
 from cuspfa.model.prior import CuspPrior
 from cuspfa.model.slabs import GaussianSlab
@@ -115,3 +117,24 @@ def test_random_starts_are_drawn_from_the_prior():
     assert loadings.var() == pytest.approx(4.0, rel=0.05)
     variances = source.squares / source.n
     np.testing.assert_allclose(1 / starts[0].noise.precision, variances)
+
+
+def test_a_start_without_a_bound_ends_at_once(problem, monkeypatch):
+    source, start = problem
+    limits = Limits(0.05, 9, -np.inf, 10.0, 1e-9, np.inf)
+    nothing = Bound(np.nan, 1.0, 1.0, 1.0, 1.0, 1.0)
+    monkeypatch.setattr(run_module, "lower_bound", lambda *_, **__: nothing)
+    run = run_module.run_numpy(start, source, PRIOR, limits)
+    assert run.status is run_module.Status.ELBO_DECREASED
+    assert run.trace.tolist() == [-np.inf]
+    assert run.bound == (-np.inf, 0.0, 0.0, 0.0, 0.0, 0.0)
+
+
+def test_sums_of_squares_that_rounding_made_negative_are_zero():
+    turn = np.linalg.qr(np.random.default_rng(3).normal(size=(4, 4)))[0]
+    for least, values in ((-1e-3, [0.0, 0.5, 2.0, 7.0]), (1e-3, [1e-3, 0.5, 2.0, 7.0])):
+        given = (turn * [least, 0.5, 2.0, 7.0]) @ turn.T
+        found = _without_negative((given + given.T) / 2)
+        np.testing.assert_allclose(found, (turn * values) @ turn.T, atol=1e-12)
+        np.testing.assert_array_equal(found, found.T)
+    assert _without_negative(np.zeros((0, 0))).shape == (0, 0)

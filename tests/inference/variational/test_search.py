@@ -211,3 +211,16 @@ def test_a_wide_spike_has_starts_in_which_inactive_factors_carry_signal():
     X = cuspfa.datasets.load_bfi(subset="paper").data
     prior = cuspfa.CuspPrior(slab=cuspfa.GaussianSlab(1.0), spike=0.01)
     assert cuspfa.CuspFactorAnalysis(prior=prior).fit(X).lower_bound_ > -4561.5
+
+
+def test_more_factors_than_columns_can_tell_apart_are_told():
+    """Two pairs of columns have two factors, but four columns can tell one."""
+    rng = np.random.default_rng(0)
+    pairs, common = rng.normal(size=(400, 2)), rng.normal(size=(400, 1))
+    noise = 0.5 * rng.normal(size=(400, 4))
+    with pytest.warns(CuspWarning, match="no more than 1 can be told apart by 4 columns"):
+        assert CuspFactorAnalysis().fit(np.repeat(pairs, 2, axis=1) + noise).n_factors_ == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert CuspFactorAnalysis().fit(common + noise).n_factors_ == 1
+        assert CuspFactorAnalysis(method=Variational(max_factors=3)).fit(noise).n_factors_ == 0

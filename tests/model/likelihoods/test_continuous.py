@@ -6,6 +6,7 @@ from scipy import integrate, stats
 
 from cuspfa.errors import DataError
 from cuspfa.model.likelihoods.continuous import ContinuousLikelihood, ContinuousParameters
+from cuspfa.model.likelihoods.counts import CountLikelihood
 from cuspfa.model.likelihoods.gaussian import Noise
 from cuspfa.model.likelihoods.mixed import MixedLikelihood, Part
 from cuspfa.model.likelihoods.ordinal import OrdinalLikelihood
@@ -86,6 +87,60 @@ def test_mixed_columns_are_their_parts():
         one.log_density(values, mean + np.array([0.3, -0.2, 0.1]), moved),
         one.log_density(values, mean, parameters),
     )
+
+
+def test_counts_among_other_columns_have_their_offsets():
+    rng = np.random.default_rng(7)
+    counts, offset = rng.poisson(2.0, (25, 2)), rng.normal(size=25)
+    table = np.column_stack([counts[:, 0], rng.normal(size=25), counts[:, 1], offset])
+    own = CountLikelihood.of(table[:, [0, 2, 3]], ("a", "c"), "poisson")
+    one = MixedLikelihood(
+        (Part(own, np.array([0, 2])), Part(ContinuousLikelihood(("b",)), np.array([1])))
+    )
+    values = one.check(table)
+    np.testing.assert_array_equal(values, table)
+    rates, noise = one.initial(values)
+    linear = rng.normal(size=(25, 3))
+    found = one.log_density(values, linear, (rates, noise))
+    log_rate = rates.location + offset[:, None] + linear[:, [0, 2]]
+    np.testing.assert_allclose(found[:, [0, 2]], stats.poisson.logpmf(counts, np.exp(log_rate)))
+    # The rates begin where the expected totals are those observed, with the offsets.
+    np.testing.assert_allclose(
+        np.exp(rates.location) * np.exp(offset).sum(), counts.sum(axis=0), rtol=0.05
+    )
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_variances_and_locations_are_drawn_from_their_posterior(fixed):
+    """Given f, of many chains: σ² is inverse gamma, and the location normal around its mean."""
+    rng, size = np.random.default_rng(8), 4000
+    values, f = rng.normal((0.7, 0.0), 1.0, (7, 2)), rng.normal(size=(7, 2))
+    values[2, 0] = np.nan
+    one = ContinuousLikelihood(("x", "y"), 1.5, 0.8, fixed)
+    noise = Noise(np.ones((size, 2)), np.ones((size, 2)))
+    start = ContinuousParameters(np.zeros((size, 2)), noise)
+    drawn, pseudo = one.draw(values, np.broadcast_to(f, (size, 7, 2)), start, rng)
+    variance = drawn.noise.rate / drawn.noise.shape
+    for j, count in enumerate((6, 7)):
+        residual = (values - f)[:, j]
+        residual = residual[~np.isnan(residual)]
+        mean = 0.0 if fixed else residual.mean()
+        shape = 1.5 + (count if fixed else count - 1) / 2
+        scale = 0.8 + np.sum((residual - mean) ** 2) / 2
+        own = stats.invgamma(shape, scale=scale)
+        assert stats.kstest(variance[:, j], own.cdf).pvalue > 1e-3
+        other = stats.invgamma(shape + 0.5, scale=scale)
+        assert stats.kstest(variance[:, j], other.cdf).pvalue < 1e-3
+        if fixed:
+            assert np.all(drawn.location == 0.0)
+            continue
+        away = (drawn.location[:, j] - mean) / np.sqrt(variance[:, j] / count)
+        assert stats.kstest(away, stats.norm.cdf).pvalue > 1e-3
+        assert stats.kstest(1.2 * away, stats.norm.cdf).pvalue < 1e-3
+    # What is missing is drawn beside it; what is known is the value without its location.
+    gone = (pseudo.values[:, 2, 0] - f[2, 0]) / np.sqrt(variance[:, 0])
+    assert stats.kstest(gone, stats.norm.cdf).pvalue > 1e-3
+    np.testing.assert_allclose(pseudo.values[:, 3], values[3] - drawn.location)
 
 
 def test_fixed_locations_stay_where_they_are():

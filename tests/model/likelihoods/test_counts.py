@@ -7,6 +7,7 @@ from scipy import special, stats
 from cuspfa.errors import DataError
 from cuspfa.inference.cellwise.information import louis_information, with_positive_blocks
 from cuspfa.inference.cellwise.marginal import propagate
+from cuspfa.model.likelihoods import counts as counts_module
 from cuspfa.model.likelihoods.continuous import ContinuousLikelihood
 from cuspfa.model.likelihoods.counts import (
     LARGEST_LOG_DISPERSION,
@@ -64,6 +65,25 @@ def test_expected_densities_are_integrals(family, rate, v):
             if variance < 0.5 * v and away == 0.0:
                 cubed = one.tilted_further(values, *at, known)[0][0, 0] * v**3
                 assert cubed == pytest.approx(third, abs=0.02 * variance**1.5)
+
+
+@pytest.mark.parametrize("family", COUNT_KINDS)
+@pytest.mark.parametrize("x", [0.0, 4.0])
+def test_expectations_are_integrals_over_the_log_rate(family, x):
+    """Of the log density and of its first two derivatives, which are differences here."""
+    m, v, log_rate, r, step = -0.3, 0.4, 0.9, DISPERSIONS[family], 1e-3
+    one, rows, parameters = one_cell(family, x, log_rate, r)
+    f = np.linspace(m - 9 * np.sqrt(v), m + 9 * np.sqrt(v), 20_001)
+    share = stats.norm.pdf(f, m, np.sqrt(v)) * (f[1] - f[0])
+    up, here, down = (log_density(x, f + log_rate + s * step, r) for s in (1, 0, -1))
+    derivatives = here, (up - down) / (2 * step), (up - 2 * here + down) / step**2
+    found = one.expectations(rows, np.full((1, 1), m), np.full((1, 1), v), parameters)
+    for part, values in zip(found, derivatives, strict=True):
+        assert part[0, 0] == pytest.approx(share @ values, rel=1e-4)
+    missing = one.expectations(
+        np.array([[np.nan, rows[0, 1]]]), np.full((1, 1), m), np.full((1, 1), v), parameters
+    )
+    assert all(part[0, 0] == 0.0 for part in missing)
 
 
 def test_an_uncentred_quadrature_would_be_noticed():
@@ -277,3 +297,35 @@ def test_a_fit_begins_at_the_dispersion_that_rates_leave():
     common = share * sd**2
     assert (1 + 1 / beside.dispersion) * np.exp(common) == pytest.approx(1 + 1 / r, rel=0.03)
     assert beside.location == pytest.approx(alone.location - common / 2)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_derivatives_by_the_dispersion_are_differences(missing):
+    """Of SciPy's log probabilities, summed over the rows that were observed."""
+    rng, step = np.random.default_rng(5), 1e-4
+    counts = rng.poisson(3.0, (1, 12, 3)).astype(float)
+    if missing:
+        counts[0, [0, 3, 4], [1, 1, 2]] = np.nan
+    log_rate, logs = rng.normal(0.5, 1.0, counts.shape), np.array([[-0.7, 0.4, 2.0]])
+
+    def value(at):
+        r = np.exp(at)[:, None, :]
+        return np.nansum(stats.nbinom.logpmf(counts, r, r / (r + np.exp(log_rate))), axis=1)
+
+    up, here, down = value(logs + step), value(logs), value(logs - step)
+    tally = counts_module._Tally.of(counts)
+    found, first, second = counts_module._dispersion_sums(tally, counts, log_rate, logs)
+    # Without what does not depend on the dispersion.
+    far = counts_module._dispersion_sums(tally, counts, log_rate, logs + 1.0)[0]
+    assert found - far == pytest.approx(here - value(logs + 1.0), rel=1e-9)
+    assert first == pytest.approx((up - down) / (2 * step), rel=1e-6)
+    assert second == pytest.approx((up - 2 * here + down) / step**2, rel=1e-4)
+
+
+def test_each_column_begins_at_its_own_spread():
+    rng = np.random.default_rng(6)
+    log_rates = rng.normal(size=(4000, 2)) * [0.4, 1.1] + [3.0, 4.0]
+    rows = np.column_stack([rng.poisson(np.exp(log_rates)), np.zeros(4000)])
+    one = CountLikelihood.of(rows, ("a", "b"), "poisson")
+    _, sd = one.start(rows, np.zeros(2))
+    assert sd == pytest.approx(np.log(rows[:, :2] + 0.5).std(axis=0), rel=1e-12)

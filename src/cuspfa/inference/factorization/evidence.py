@@ -113,9 +113,8 @@ class EvidencePath:
 
     def log_ratio(self, at: PathDraw, split: Split) -> float:
         """ℓ, without log P(H* = K) and the hyper-prior."""
-        state, data, (a, c, e, f) = self.state, self.data, self.state.hyper
+        state, data, (a, c, _, f) = self.state, self.data, self.state.hyper
         log_scores, log_loadings = np.log(at.scores), np.log(at.loadings)
-        log_rates = np.log(at.rates)
         total = self.constant - float(np.sum(data.loading_totals(at.loadings) * at.scores))
         total += float(np.sum(split.by_row * (log_scores - self.log_scores)))
         total += float(np.sum(split.by_column * (log_loadings - self.log_loadings)))
@@ -123,8 +122,7 @@ class EvidencePath:
         total -= float(np.sum((a - self.score_rate) * at.scores))
         total += float(np.sum((c - state.loadings.shape) * log_loadings))
         total -= float(np.sum((at.rates - self.loading_rate) * at.loadings))
-        # The loadings have c p log d_h of their own.
-        total += float(np.sum((e + c * data.p - self.rate_shape) * log_rates))
+        # The powers of d_h are those of q: its shape is that of the conditional distribution.
         return total - float(np.sum((f - self.rate_rate) * at.rates))
 
     def _normalizers(self) -> float:
