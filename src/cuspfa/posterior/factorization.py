@@ -185,7 +185,7 @@ class FactorizationPosterior:
 
     def __repr__(self) -> str:
         sizes = (self.n_active, "factor"), (self.n_rows, "row"), (self.n_columns, "column")
-        return f"<FactorizationPosterior of {', '.join(counted(*one) for one in sizes)}>"
+        return f"<{type(self).__name__} of {', '.join(counted(*one) for one in sizes)}>"
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
