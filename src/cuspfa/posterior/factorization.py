@@ -135,6 +135,16 @@ class FactorizationPosterior:
         return self.provenance is not None and self.provenance.settings.n_factors != "auto"
 
     @property
+    def count_probabilities(self) -> Array | None:
+        """P(K = 0), P(K = 1), ... by the draws of a sampler; None without one."""
+        return None
+
+    @property
+    def n_chains(self) -> int:
+        """Chains of a sampler; 0 without one."""
+        return 0
+
+    @property
     def column_names(self) -> list[str]:
         """Names of the columns: those of the data, or x0, x1, ..."""
         return [f"x{j}" for j in range(self.n_columns)] if self.names is None else list(self.names)

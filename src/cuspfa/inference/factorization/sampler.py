@@ -105,7 +105,7 @@ def start_at_fit(state: CountState, model: CountModel, rng: np.random.Generator)
 def start_at_random(
     model: CountModel, n_factors: int | None, rng: np.random.Generator
 ) -> CountDraw:
-    """A draw of the prior at typical hyperparameters; of the number of factors too, at least one."""
+    """A draw of the prior at typical hyperparameters, with one factor or more."""
     data, prior = model.data, model.prior
     k = n_factors
     if k is None:
