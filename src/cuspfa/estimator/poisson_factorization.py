@@ -48,7 +48,6 @@ from cuspfa.model.poisson_factorization import PoissonFactorizationPrior
 from cuspfa.posterior.factorization import FactorizationPosterior, check_factorization
 from cuspfa.posterior.factorization_results import CountProvenance, CountSettings
 from cuspfa.posterior.provenance import versions
-from cuspfa.posterior.sampled_factorization import SampledFactorizationPosterior
 
 COUNT_ENGINES: tuple[EngineName, ...] = get_args(EngineName)
 """Words that `method` may be."""
@@ -335,7 +334,7 @@ class CuspPoissonFactorization(
             }
             seed = settings.random_state
             given["random_state"] = None if isinstance(seed, str) else seed
-        if isinstance(posterior, SampledFactorizationPosterior):
+        if posterior.engine is not None:
             changed = posterior.engine.values
             given["method"] = Gibbs(**changed) if changed else "gibbs"
         return cls(**given)._store(posterior)

@@ -12,6 +12,7 @@ import numpy as np
 
 from cuspfa._typing import Array, Indices, PosteriorKind, RandomState
 from cuspfa._utils.arguments import generator, must_be, one_of, whole
+from cuspfa._utils.spelling import EngineSettings
 from cuspfa._utils.tables import data_frame
 from cuspfa._utils.wording import counted
 from cuspfa.data.column_choice import check_columns
@@ -118,6 +119,10 @@ class FactorizationPosterior:
     """Where the fit came from."""
     presentation: Presentation = PLAIN_PRESENTATION
     """Names of the factors."""
+    n_chains: int = 0
+    """Chains of a sampler; 0 of a variational fit."""
+    engine: EngineSettings | None = None
+    """Settings of a sampler; None of a variational fit."""
 
     @property
     def n_active(self) -> int:
@@ -138,11 +143,6 @@ class FactorizationPosterior:
     def count_probabilities(self) -> Array | None:
         """P(K = 0), P(K = 1), ... by the draws of a sampler; None without one."""
         return None
-
-    @property
-    def n_chains(self) -> int:
-        """Chains of a sampler; 0 without one."""
-        return 0
 
     @property
     def column_names(self) -> list[str]:

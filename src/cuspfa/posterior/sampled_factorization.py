@@ -10,7 +10,6 @@ import numpy as np
 
 from cuspfa._typing import Array, Indices, PosteriorKind, RandomState
 from cuspfa._utils.arguments import generator, true_or_false, whole
-from cuspfa._utils.spelling import EngineSettings
 from cuspfa.diagnostics.mcmc import convergence
 from cuspfa.errors import InputError
 from cuspfa.posterior.factorization import N_COUNT_DRAWS, FactorizationPosterior
@@ -50,8 +49,6 @@ class SampledFactorizationPosterior(FactorizationPosterior):
     count_draws: Indices
     log_likelihood: Array
     monitored: Array
-    n_chains: int
-    engine: EngineSettings
     all_draws: FactorizationDraws | None = None
     """Draws of any number of factors, filled up with zeros; None of a loaded posterior."""
 

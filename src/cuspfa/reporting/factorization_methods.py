@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cuspfa._utils.fit_warning_text import CLASSES, engine_code
-from cuspfa._utils.spelling import EngineSettings
 from cuspfa._utils.wording import counted
 from cuspfa.data.tables.cells import clean
 from cuspfa.model.poisson_factorization import PoissonFactorizationPrior
@@ -103,9 +102,10 @@ def count_recipe(posterior: FactorizationPosterior) -> str:
         if getattr(settings, name) != value
     ]
     imported = ["CuspPoissonFactorization"]
-    engine = sampler_of(posterior)
+    engine = posterior.engine
     if engine is not None:
-        given.append(f"method={engine_code(engine) if engine.values else engine.name!r}")
+        method = engine_code(engine) if engine.values else repr(engine.name)
+        given.append(f"method={method}")
         imported += [CLASSES[engine.name]] if engine.values else []
     plain = PoissonFactorizationPrior()
     if posterior.prior not in (plain, plain.for_data(posterior.prior.size or 1.0)):
@@ -125,11 +125,6 @@ def count_recipe(posterior: FactorizationPosterior) -> str:
             'model.posterior_.report("report.html")',
         ]
     )
-
-
-def sampler_of(posterior: FactorizationPosterior) -> EngineSettings | None:
-    """Settings of the sampler; None of a variational fit."""
-    return getattr(posterior, "engine", None)
 
 
 def _exposed(provenance: CountProvenance | None) -> bool:
