@@ -42,6 +42,22 @@ class SampledFactorizationPosterior(FactorizationPosterior):
         Chains.
     engine : EngineSettings
         Settings of the sampler.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> from cuspfa import CuspPoissonFactorization, Gibbs
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.poisson(rng.gamma(0.5, 2, (30, 1)) @ rng.gamma(0.5, 2, (1, 8)))
+    >>> method = Gibbs(n_draws=20, n_chains=2, burn_in=20, thin=1)
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")  # so few draws give reason for one
+    ...     posterior = CuspPoissonFactorization(method=method, random_state=0).fit(X).posterior_
+    >>> round(float(posterior.count_probabilities.sum()), 6)
+    1.0
+    >>> posterior.draw(average_over_k=True).rates().shape
+    (40, 30, 8)
     """
 
     kind: ClassVar[PosteriorKind] = "poisson_factorization_gibbs"
