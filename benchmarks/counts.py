@@ -206,8 +206,13 @@ def of_real(sets: Lines) -> Lines:
                 f"K = {one['found']}",
                 f"{one['own']:.1f}",
                 "; ".join(
-                    f"{name} (K = {peer['k']}) {-peer['behind']:+.1f} ± {peer['error']:.1f}"
-                    for name, peer in others.items()
+                    [
+                        *(
+                            f"{name} (K = {peer['k']}) {difference_text(peer)}"
+                            for name, peer in others.items()
+                        ),
+                        *by_search(one),
+                    ]
                 ),
                 REQUIRED["real"],
                 len(others) == len(ASKED)
@@ -215,6 +220,18 @@ def of_real(sets: Lines) -> Lines:
             )
         )
     return rows
+
+
+def difference_text(peer: dict[str, Any]) -> str:
+    """Log-likelihood over ours, with its error."""
+    return f"{-peer['behind']:+.1f} ± {peer['error']:.1f}"
+
+
+def by_search(one: dict[str, Any]) -> list[str]:
+    """Our own draws with K by the search, where they were compared."""
+    if "by_search" not in one:
+        return []
+    return [f"ours with K by the search {difference_text(one['by_search'])}"]
 
 
 def of_search(sets: Lines) -> Lines:

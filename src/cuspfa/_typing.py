@@ -11,5 +11,12 @@ Indices = NDArray[np.intp]
 RandomState = None | int | np.random.Generator | np.random.RandomState
 
 EngineName = Literal["variational", "gibbs"]
-PosteriorKind = Literal["variational", "gibbs", "latent", "latent_gibbs", "poisson_factorization"]
+PosteriorKind = Literal[
+    "variational",
+    "gibbs",
+    "latent",
+    "latent_gibbs",
+    "poisson_factorization",
+    "poisson_factorization_gibbs",
+]
 MeanTreatment = Literal["flat", "plug-in"]

@@ -79,6 +79,28 @@ def test_a_fit_of_a_table(cuspfa: Program, counts: pd.DataFrame) -> None:
     np.testing.assert_array_equal(load("fit.cusp").components, found.components)
 
 
+def test_a_fit_by_the_sampler(cuspfa: Program, counts: pd.DataFrame) -> None:
+    words = ("fit", "trees.csv", *MODEL, "--exposure", "area", "--method", "gibbs")
+    code, out, err = cuspfa(*words, "--max-time", "1.5", "-o", "fit.cusp", "--json")
+    assert code == 0, err
+    content = json.loads(out)
+    assert content["settings"]["method"] == "gibbs"
+    assert sum(content["number_probabilities"]) == pytest.approx(1)
+    assert [one["code"] for one in content["warnings"]][-1] == "sampler_out_of_time"
+    found = load("fit.cusp")
+    assert found.n_chains == 4
+    assert found.engine.values == {"max_time": 1.5}
+    assert found.count_probabilities[found.n_active] == max(content["number_probabilities"])
+    for command in (("info", "fit.cusp"), ("report", "fit.cusp", "-o", "fit.html")):
+        code, out, err = cuspfa(*command)
+        assert code == 0, err
+    code, out, err = cuspfa("describe", "fit.cusp")
+    assert code == 0, err
+    assert "sampled by 4 Gibbs chains" in " ".join(out.split())
+    code, out, err = cuspfa("scores", "fit.cusp", "trees.csv", "-o", "scores.csv")
+    assert code == 0, err
+
+
 def test_commands_know_a_saved_fit(cuspfa: Program, counts: pd.DataFrame) -> None:
     cuspfa("fit", "trees.csv", *MODEL, "--factors", 2, "--exposure", "area", "-o", "fit.cusp")
     code, out, _ = cuspfa("info", "fit.cusp")
@@ -194,6 +216,9 @@ def test_large_tables_are_read_by_blocks(cuspfa: Program, counts: pd.DataFrame) 
         (("none.mtx",), "is a sparse matrix"),
         (("--example", "bfi", *MODEL), "--example has no counts"),
         (MODEL, "give a file with data"),
+        (("trees.csv", *MODEL, "--method", "mcmc"), "--method must be"),
+        (("trees.csv", *MODEL, "--max-time", "3"), "--max-time is for --method gibbs"),
+        (("trees.csv", *MODEL, "--method", "gibbs", "--max-time", "0"), "max_time"),
     ],
 )
 def test_mistakes_are_named(

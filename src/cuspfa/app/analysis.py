@@ -272,7 +272,7 @@ def open_example() -> Analysis:
 def open_fit(path: Path, name: str) -> Analysis:
     """A saved fit, whoever made it."""
     found = load(path)
-    if found.kind == "poisson_factorization":
+    if found.kind.startswith("poisson_factorization"):
         raise InputError(
             f"{name} holds a Poisson factorization of counts, and the page is for factor analysis. "
             f"cuspfa report {name} -o report.html writes a page on it."

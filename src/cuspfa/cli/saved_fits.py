@@ -35,7 +35,7 @@ def load_fit(path: Path) -> Posterior:
 
 def of_counts(found: Posterior | FactorizationPosterior) -> FactorizationPosterior | None:
     """The posterior of a Poisson factorization; None if it is that of a factor analysis."""
-    if found.kind != "poisson_factorization":
+    if not found.kind.startswith("poisson_factorization"):
         return None
     return cast("FactorizationPosterior", found)
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from cuspfa._typing import Array, RandomState
+from cuspfa._typing import Array, EngineName, RandomState
 from cuspfa._utils.arguments import generator, must_be
 from cuspfa._utils.fit_warning import CountsNotConverged, FitWarning
+from cuspfa._utils.fit_warning_text import DEFAULT
 from cuspfa._utils.sklearn_compat import Interval, StrOptions, check_parameters
 from cuspfa.data.count_input import CountInput, load_counts
 from cuspfa.data.counts import Counts
@@ -28,13 +31,10 @@ from cuspfa.estimator.fitted import (
     store_course,
     warn_if_not_built,
 )
-from cuspfa.inference.factorization.prediction import (
-    ExactDraws,
-    count_totals,
-    new_scores,
-    row_log_densities,
-)
-from cuspfa.inference.factorization.run import CountRun
+from cuspfa.inference.engine import engine_settings
+from cuspfa.inference.factorization.prediction import new_scores, row_log_densities
+from cuspfa.inference.factorization.result import sampled_posterior, search_posterior
+from cuspfa.inference.factorization.sampler import count_model, sample_counts
 from cuspfa.inference.factorization.search import (
     CountSearchResult,
     CountSearchSettings,
@@ -42,22 +42,15 @@ from cuspfa.inference.factorization.search import (
     search_over_k,
 )
 from cuspfa.inference.factorization.state import Gammas, gammas
+from cuspfa.inference.gibbs.settings import START_TIME_SHARE, Gibbs
 from cuspfa.inference.variational.run import Status
 from cuspfa.model.poisson_factorization import PoissonFactorizationPrior
-from cuspfa.posterior.factorization import (
-    FactorizationPosterior,
-    FittedRows,
-    check_factorization,
-)
-from cuspfa.posterior.factorization_results import (
-    CountFitInfo,
-    CountProvenance,
-    CountSearchEntry,
-    CountSearchPath,
-    CountSettings,
-    Sampler,
-)
+from cuspfa.posterior.factorization import FactorizationPosterior, check_factorization
+from cuspfa.posterior.factorization_results import CountProvenance, CountSettings
 from cuspfa.posterior.provenance import versions
+
+COUNT_ENGINES: tuple[EngineName, ...] = get_args(EngineName)
+"""Words that `method` may be."""
 
 
 class CuspPoissonFactorization(
@@ -75,7 +68,11 @@ class CuspPoissonFactorization(
     n_factors : "auto" or int, default="auto"
         The number of factors; "auto" finds it.
     prior : PoissonFactorizationPrior or None, default=None
-        None means `PoissonFactorizationPrior()`.
+        None means `PoissonFactorizationPrior()`. A spike above zero needs `method="gibbs"`.
+    method : "variational", "gibbs" or Gibbs, default="variational"
+        A search with a variational fit; or chains of exact sweeps that also draw the number of
+        factors, with the settings of `Gibbs`. Of these `scale_rotation_every` and `mean` have no
+        effect, and `checkpoint_dir` must be None.
     max_factors : int, default=50
         The most factors that "auto" tries.
     tol : float, default=0.1
@@ -86,7 +83,7 @@ class CuspPoissonFactorization(
         Accept values that are not whole numbers. There are then no exact draws, and "auto" chooses
         the number of factors by the bound alone, which finds too few in sparse data.
     random_state : None, int, numpy.random.Generator or numpy.random.RandomState
-        Seed of the exact sweeps, by which "auto" decides.
+        Seed of the exact sweeps, by which "auto" decides, and of the chains.
 
     Attributes
     ----------
@@ -99,11 +96,13 @@ class CuspPoissonFactorization(
     search_ : CountSearchPath, a list of CountSearchEntry
         By number of factors: n_factors, lower_bound, evidence_gain with its evidence_error and
         held_out_gain (over one factor less, where they were estimated), n_iter and status. The
-        number is chosen by the evidence.
-    posterior_ : FactorizationPosterior
+        number is chosen by the evidence. With `method="gibbs"` the numbers that were drawn, whose
+        probabilities are `posterior_.count_probabilities`; the most probable is chosen.
+    posterior_ : FactorizationPosterior or SampledFactorizationPosterior
         Means, and exact draws with intervals of rates, loadings and shares.
     trace_, n_iter_, status_, converged_
-        The course of the chosen run, and how it ended.
+        The course of the chosen run, and how it ended; the log-likelihood of the draws, and
+        whether the chains have converged.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -128,6 +127,7 @@ class CuspPoissonFactorization(
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_factors": [StrOptions({"auto"}), Interval(Integral, 0, None, closed="left")],
         "prior": [PoissonFactorizationPrior, None],
+        "method": [StrOptions(set(COUNT_ENGINES)), Gibbs],
         "max_factors": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 2, None, closed="left")],
@@ -145,6 +145,7 @@ class CuspPoissonFactorization(
         *,
         n_factors: int | Literal["auto"] = "auto",
         prior: PoissonFactorizationPrior | None = None,
+        method: EngineName | Gibbs = "variational",
         max_factors: int = 50,
         tol: float = 0.1,
         max_iter: int = 2000,
@@ -153,6 +154,7 @@ class CuspPoissonFactorization(
     ) -> None:
         self.n_factors = n_factors
         self.prior = prior
+        self.method = method
         self.max_factors = max_factors
         self.tol = tol
         self.max_iter = max_iter
@@ -180,7 +182,7 @@ class CuspPoissonFactorization(
         -------
         self
         """
-        check_parameters(self)
+        self._check_parameters()
         return self._fit(load_counts(X, exposure, missing, fractions=self.fractions), exposure)
 
     def _fit(
@@ -191,7 +193,9 @@ class CuspPoissonFactorization(
         column: str = "",
     ) -> Self:
         """Fit to counts that are loaded; `column` has their exposures."""
-        issue_warnings(self._infer(given_counts, exposure, column=column))
+        warned = self._infer(given_counts, exposure, column=column)
+        sampler = self._sampler
+        issue_warnings(warned, DEFAULT if sampler is None else engine_settings(sampler))
         warn_if_not_built()
         return self
 
@@ -213,27 +217,68 @@ class CuspPoissonFactorization(
         if given == 0 and data.x.nnz:
             raise DataError("n_factors=0 cannot explain counts above zero. Use 1 or more.")
         prior = (self.prior or PoissonFactorizationPrior()).for_data(data.mean_rate)
-        if prior.spike is not None:
-            raise must_be(
-                "spike of the prior", "None: the estimator counts factors exactly", prior.spike
-            )
-        rng = generator(self.random_state)
-        settings = CountSearchSettings(tol=float(self.tol), max_iter=int(self.max_iter))
-        if self.fractions:
-            settings = settings._replace(exact_work=0.0, given_work=0.0)  # no sweeps
-        if given is None:
-            most = min(int(self.max_factors), n, p)
-            found = search_over_k(
-                data, prior, rng, max_factors=most, settings=settings, callback=callback
-            )
-        else:
-            found = fit_given_k(data, prior, rng, given, settings=settings, callback=callback)
         settled = self._settings(exposure is not None, column)
         provenance = CountProvenance(settled, given_counts.provenance, command, versions())
-        self._store(_posterior(found, data, prior, names, provenance))
+        rng, sampler = generator(self.random_state), self._sampler
+        if sampler is not None:
+            task = _ChainsTask(data, prior, given, names, provenance)
+            return given_counts.warnings + self._sample(sampler, task, rng, callback)
+        if prior.spike is not None:
+            what = "None with method='variational', which counts factors exactly"
+            raise must_be("spike of the prior", what, prior.spike)
+        settings = self._search_settings()
+        if self.fractions:
+            settings = settings._replace(exact_work=0.0, given_work=0.0)  # no sweeps
+        found = self._search(data, prior, given, settings, rng, callback)
+        self._store(search_posterior(found, data, prior, names, provenance))
         if found.run.status is Status.CONVERGED:
             return given_counts.warnings
         return (*given_counts.warnings, CountsNotConverged(settings.max_iter, settings.tol))
+
+    def _search_settings(self) -> CountSearchSettings:
+        return CountSearchSettings(tol=float(self.tol), max_iter=int(self.max_iter))
+
+    def _search(
+        self,
+        data: Counts,
+        prior: PoissonFactorizationPrior,
+        given: int | None,
+        settings: CountSearchSettings,
+        rng: np.random.Generator,
+        callback: Callable[[int, int, float], None] | None,
+    ) -> CountSearchResult:
+        if given is not None:
+            return fit_given_k(data, prior, rng, given, settings=settings, callback=callback)
+        most = min(int(self.max_factors), data.n, data.p)
+        return search_over_k(
+            data, prior, rng, max_factors=most, settings=settings, callback=callback
+        )
+
+    def _sample(
+        self,
+        method: Gibbs,
+        task: _ChainsTask,
+        rng: np.random.Generator,
+        callback: Callable[[int, int, float], None] | None,
+    ) -> tuple[FitWarning, ...]:
+        """Run the chains, store their posterior, and say what they warn of."""
+        began, (data, prior, given, names, provenance), state = time.monotonic(), task, None
+        if method.init == "variational":
+            settings = self._search_settings()
+            if method.max_time is not None:
+                settings = settings._replace(deadline=began + START_TIME_SHARE * method.max_time)
+            plain = replace(prior, spike=None)
+            state = self._search(data, plain, given, settings, rng, callback).run.state
+        most = min(int(self.max_factors), data.n, data.p)
+        model = count_model(data, prior, method, n_factors=given, max_factors=most)
+        left = method.with_time_left(began)
+        chains = sample_counts(model, left, rng, n_factors=given, state=state)
+        engine = engine_settings(method)
+        posterior, warned = sampled_posterior(
+            chains, model, prior, method, engine, names, provenance
+        )
+        self._store(posterior)
+        return warned
 
     def _store(self, posterior: FactorizationPosterior) -> Self:
         """Keep a posterior, and take the attributes of the fit from it."""
@@ -289,6 +334,9 @@ class CuspPoissonFactorization(
             }
             seed = settings.random_state
             given["random_state"] = None if isinstance(seed, str) else seed
+        if posterior.engine is not None:
+            changed = posterior.engine.values
+            given["method"] = Gibbs(**changed) if changed else "gibbs"
         return cls(**given)._store(posterior)
 
     def transform(self, X: Any, *, exposure: Any = None, missing: Any = None) -> Array:
@@ -348,6 +396,24 @@ class CuspPoissonFactorization(
 
     # --- inside ---
 
+    @property
+    def _sampler(self) -> Gibbs | None:
+        """The sampler's settings; None for the variational fit."""
+        if isinstance(self.method, str):
+            return Gibbs() if self.method == "gibbs" else None
+        return self.method
+
+    def _check_parameters(self) -> None:
+        check_parameters(self)
+        sampler = self._sampler
+        if sampler is None:
+            return
+        sampler.check()
+        if self.fractions:
+            raise must_be("fractions", "False with method='gibbs', which needs whole numbers", True)
+        if sampler.checkpoint_dir is not None:
+            raise must_be("checkpoint_dir", "None for counts", sampler.checkpoint_dir)
+
     def _settings(self, exposure: bool, column: str) -> CountSettings:
         return CountSettings(
             n_factors="auto" if isinstance(self.n_factors, str) else int(self.n_factors),
@@ -385,60 +451,11 @@ class CuspPoissonFactorization(
         return tags
 
 
-def _posterior(
-    found: CountSearchResult,
-    data: Counts,
-    prior: PoissonFactorizationPrior,
-    names: list[str] | None,
-    provenance: CountProvenance,
-) -> FactorizationPosterior:
-    """The posterior of a search, its largest factor first."""
-    run, state = found.run, found.run.state
-    order = np.argsort(-state.sizes, kind="stable")
-    shapes, rates = [], []
-    for one in (state.scores, state.loadings):
-        shapes.append(one.shape[:, order])
-        rates.append(np.broadcast_to(one.rate, one.shape.shape)[:, order])
-    draws = ExactDraws(state, data, prior)
-    return FactorizationPosterior(
-        n_rows=data.n,
-        loading_shape=shapes[1],
-        loading_rate=np.ascontiguousarray(rates[1]),
-        score_totals=np.asarray(data.exposure @ (shapes[0] / rates[0])),
-        hyperparameters=state.hyper,
-        prior=prior,
-        totals=count_totals(data, state.scores, state.loadings),
-        names=None if names is None else tuple(names),
-        rows=FittedRows(shapes[0], rates[0], data.exposure),
-        sampler=None
-        if provenance.settings.fractions
-        else Sampler(draws, float(data.x.nnz * state.n_factors)),
-        fit_info=CountFitInfo(
-            lower_bound=run.total,
-            status=run.status.value,
-            converged=run.status is Status.CONVERGED,
-            n_iter=len(run.trace),
-            trace=run.trace,
-            search=CountSearchPath(_entries(found)),
-        ),
-        provenance=provenance,
-    )
+class _ChainsTask(NamedTuple):
+    """What chains are run for."""
 
-
-def _entries(found: CountSearchResult) -> list[CountSearchEntry]:
-    entries = []
-    for k in sorted(found.runs.keys() | found.scores.keys()):
-        run: CountRun | None = found.runs.get(k)
-        score = found.scores.get(k)
-        entries.append(
-            CountSearchEntry(
-                n_factors=k,
-                lower_bound=float("nan") if run is None else run.total,
-                evidence_gain=float("nan") if score is None else score.evidence,
-                evidence_error=float("nan") if score is None else score.error,
-                held_out_gain=float("nan") if score is None else score.held_out,
-                n_iter=0 if run is None else len(run.trace),
-                status="" if run is None else run.status.value,
-            )
-        )
-    return entries
+    data: Counts
+    prior: PoissonFactorizationPrior
+    n_factors: int | None
+    names: Sequence[str] | None
+    provenance: CountProvenance

@@ -10,7 +10,6 @@ from scipy.sparse import issparse
 
 from cuspfa._typing import BoolArray
 from cuspfa._utils.arguments import must_be
-from cuspfa._utils.sklearn_compat import check_parameters
 from cuspfa.data.count_input import load_counts
 from cuspfa.data.validate import check_rows
 from cuspfa.errors import DataError, InputError
@@ -195,7 +194,7 @@ def _write_counts(
                 f"exposure must be a column of adata.obs ({known}). Got {exposure!r} instead."
             )
         column, exposure = exposure, adata.obs[exposure].to_numpy()
-    check_parameters(model)
+    model._check_parameters()
     found = load_counts(rows, exposure, fractions=model.fractions)
     model._fit(found._replace(names=genes), exposure, column=column)
     posterior = model.posterior_

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from cuspfa.posterior.provenance import Provenance as Provenance
     from cuspfa.posterior.sampled import Diagnostics as Diagnostics
     from cuspfa.posterior.sampled import SampledPosterior as SampledPosterior
+    from cuspfa.posterior.sampled_factorization import (
+        SampledFactorizationPosterior as SampledFactorizationPosterior,
+    )
     from cuspfa.posterior.sampled_latent import SampledLatentPosterior as SampledLatentPosterior
     from cuspfa.posterior.variational import VariationalPosterior as VariationalPosterior
     from cuspfa.reporting.factorization_summary import CountSummary as CountSummary
@@ -68,6 +71,7 @@ _DEFINED_IN = {
     "cuspfa.posterior.predictive": ("FactorScores",),
     "cuspfa.posterior.provenance": ("Provenance",),
     "cuspfa.posterior.sampled": ("Diagnostics", "SampledPosterior"),
+    "cuspfa.posterior.sampled_factorization": ("SampledFactorizationPosterior",),
     "cuspfa.posterior.sampled_latent": ("SampledLatentPosterior",),
     "cuspfa.posterior.variational": ("VariationalPosterior",),
     "cuspfa.reporting.summary": ("Summary",),

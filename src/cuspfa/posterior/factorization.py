@@ -12,6 +12,7 @@ import numpy as np
 
 from cuspfa._typing import Array, Indices, PosteriorKind, RandomState
 from cuspfa._utils.arguments import generator, must_be, one_of, whole
+from cuspfa._utils.spelling import EngineSettings
 from cuspfa._utils.tables import data_frame
 from cuspfa._utils.wording import counted
 from cuspfa.data.column_choice import check_columns
@@ -118,6 +119,10 @@ class FactorizationPosterior:
     """Where the fit came from."""
     presentation: Presentation = PLAIN_PRESENTATION
     """Names of the factors."""
+    n_chains: int = 0
+    """Chains of a sampler; 0 of a variational fit."""
+    engine: EngineSettings | None = None
+    """Settings of a sampler; None of a variational fit."""
 
     @property
     def n_active(self) -> int:
@@ -133,6 +138,11 @@ class FactorizationPosterior:
     def number_given(self) -> bool:
         """Was the number of factors given, not inferred?"""
         return self.provenance is not None and self.provenance.settings.n_factors != "auto"
+
+    @property
+    def count_probabilities(self) -> Array | None:
+        """P(K = 0), P(K = 1), ... by the draws of a sampler; None without one."""
+        return None
 
     @property
     def column_names(self) -> list[str]:
@@ -185,7 +195,7 @@ class FactorizationPosterior:
 
     def __repr__(self) -> str:
         sizes = (self.n_active, "factor"), (self.n_rows, "row"), (self.n_columns, "column")
-        return f"<FactorizationPosterior of {', '.join(counted(*one) for one in sizes)}>"
+        return f"<{type(self).__name__} of {', '.join(counted(*one) for one in sizes)}>"
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
 from cuspfa._typing import Array
+from cuspfa._utils.spelling import EngineSettings
 from cuspfa.errors import FileError
 from cuspfa.io import plausibility, records, schema
 from cuspfa.io.records import PLAIN, Codec
@@ -20,6 +21,7 @@ from cuspfa.posterior.factorization_results import (
     CountSettings,
     CountTotals,
     FactorizationDraws,
+    monitored_columns,
 )
 from cuspfa.posterior.provenance_entries import (
     PARTS,
@@ -30,9 +32,12 @@ from cuspfa.posterior.provenance_entries import (
 
 if TYPE_CHECKING:
     from cuspfa.posterior.factorization import FactorizationPosterior
+    from cuspfa.posterior.sampled_factorization import SampledFactorizationPosterior
 
 ROUNDING = 1e-8
 """By which shares may miss a sum of 1."""
+MOST_FACTORS = 10**6
+"""More than any draw of a sampler has."""
 
 
 _PRIOR = records.record_codec(PoissonFactorizationPrior)
@@ -139,6 +144,7 @@ class FactorizationEntries:
             arrays,
             positive=("loading_shape", "loading_rate", "score_totals", "draws_hyperparameters"),
             not_negative=("by_column", "dispersion", "draws_loadings", "draws_shares"),
+            whole=("count_draws",),
         )
         shares = arrays["draws_shares"]
         if content["n_factors"] and np.any(np.abs(shares.sum(axis=1) - 1) > ROUNDING):
@@ -167,4 +173,65 @@ class FactorizationEntries:
             "fit_info": _FIT_INFO_OF_COUNTS.read(content["fit_info"], arrays.get("trace")),
             "provenance": content["provenance"],
             "presentation": entries.read_presentation(content, content["n_factors"]),
+        }
+
+
+class SampledFactorizationEntries(FactorizationEntries):
+    """What the file of a `SampledFactorizationPosterior` holds: also the course of the chains."""
+
+    kinds: ClassVar[dict[str, schema.JsonKind]] = {
+        **FactorizationEntries.kinds,
+        "n_chains": schema.as_count,
+        "n_sampled": schema.as_count,
+        "engine": PARTS[EngineSettings].check,
+    }
+
+    def describe(
+        self, posterior: FactorizationPosterior
+    ) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Plain values and arrays of a posterior."""
+        sampled = cast("SampledFactorizationPosterior", posterior)
+        content, arrays = super().describe(sampled)
+        content |= {
+            "n_chains": int(sampled.n_chains),
+            "n_sampled": len(sampled.count_draws),
+            "engine": PARTS[EngineSettings].out(sampled.engine),
+        }
+        arrays |= {
+            "count_draws": sampled.count_draws.astype(float),
+            "log_likelihood": sampled.log_likelihood,
+            "monitored": sampled.monitored,
+        }
+        return content, arrays
+
+    def check(self, content: dict[str, Any]) -> None:
+        """Raise a FileError where values contradict each other."""
+        super().check(content)
+        entries.check_chains({**content, "n_draws": content["n_sampled"]})
+
+    def shapes(self, content: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+        """The arrays of a file and their shapes, in their order."""
+        size, some = content["n_sampled"], len(monitored_columns(content["n_columns"]))
+        return {
+            **super().shapes(content),
+            "count_draws": (size,),
+            "log_likelihood": (size,),
+            "monitored": (size, some * (some + 1) // 2),
+        }
+
+    def values(self, content: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
+        """Fields of the posterior; arrays have their shapes."""
+        found = super().values(content, arrays)
+        counts = arrays["count_draws"].astype(int)
+        if counts.max() > MOST_FACTORS:
+            raise FileError("is damaged: a draw has too many factors")
+        if np.argmax(np.bincount(counts)) != content["n_factors"]:
+            raise FileError("is damaged: its draws have another number of factors than it says")
+        return {
+            **found,
+            "count_draws": counts,
+            "log_likelihood": arrays["log_likelihood"],
+            "monitored": arrays["monitored"],
+            "n_chains": content["n_chains"],
+            "engine": content["engine"],
         }

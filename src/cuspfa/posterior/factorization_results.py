@@ -15,6 +15,9 @@ from cuspfa.data.provenance import DataProvenance
 from cuspfa.errors import InputError
 from cuspfa.model.poisson_factorization import Hyperparameters
 
+MONITORED, MONITORED_RATES = 6, "product of the rates"
+"""Columns of which a sampler's rates are looked at, and what is looked at."""
+
 
 class CountSearchEntry(NamedTuple):
     """What was found for one number of factors."""
@@ -114,6 +117,9 @@ class FactorizationDraws:
     hyperparameters: tuple[Hyperparameters, ...]
     scores: Array | None = None
     """(S, n, K) θ of the rows of the fit; None of a loaded posterior"""
+    inactive: tuple[Array, Array] | None = None
+    """Scores (S, n, H − K) and loadings (S, p, H − K) of columns of a spike above zero, which rates
+    include; None without such a spike."""
 
     def __len__(self) -> int:
         return len(self.loadings)
@@ -131,9 +137,12 @@ class FactorizationDraws:
                 "These draws have no scores, which rates need: a saved fit holds nothing of a row. "
                 "Use the posterior of the fit itself."
             )
-        scores = self.scores if rows is None else self.scores[:, rows]
-        loadings = self.loadings if columns is None else self.loadings[:, columns]
-        return np.asarray(scores @ loadings.transpose(0, 2, 1))
+        total: Array = np.zeros(())
+        for scores, loadings in ((self.scores, self.loadings), *filter(None, [self.inactive])):
+            some = scores if rows is None else scores[:, rows]
+            others = loadings if columns is None else loadings[:, columns]
+            total = total + some @ others.transpose(0, 2, 1)
+        return total
 
     def some(self, which: Indices) -> FactorizationDraws:
         """Some of the draws."""
@@ -142,6 +151,7 @@ class FactorizationDraws:
             self.shares[which],
             tuple(self.hyperparameters[int(s)] for s in which),
             None if self.scores is None else self.scores[which],
+            None if self.inactive is None else (self.inactive[0][which], self.inactive[1][which]),
         )
 
 
@@ -152,6 +162,7 @@ class RawDraws(NamedTuple):
     shares: Array
     hyperparameters: list[Hyperparameters]
     scores: Array | None
+    inactive: tuple[Array, Array] | None = None
 
 
 class Sampler(NamedTuple):
@@ -165,13 +176,13 @@ class Sampler(NamedTuple):
 
 def matched_draws(raw: RawDraws, components: Array) -> FactorizationDraws:
     """Draws with their factors in the order of components (K, p)."""
-    loadings, shares, hyper, scores = raw
+    loadings, shares, hyper, scores, inactive = raw
     for s in range(len(loadings) if len(components) else 0):
         order = matching_order(loadings[s], components.T)
         loadings[s], shares[s] = loadings[s][:, order], shares[s][order]
         if scores is not None:
             scores[s] = scores[s][:, order]
-    return FactorizationDraws(loadings, shares, tuple(hyper), scores)
+    return FactorizationDraws(loadings, shares, tuple(hyper), scores, inactive)
 
 
 def matching_order(loadings: Array, reference: Array) -> Indices:
@@ -180,6 +191,11 @@ def matching_order(loadings: Array, reference: Array) -> Indices:
     other = reference / np.linalg.norm(reference, axis=0)
     order: Indices = linear_sum_assignment(-(other.T @ one))[1]
     return order
+
+
+def monitored_columns(p: int) -> Indices:
+    """Columns whose rates tell whether chains have converged, evenly spread."""
+    return np.unique(np.linspace(0, p - 1, min(p, MONITORED)).round().astype(int))
 
 
 class FactorItem(NamedTuple):

@@ -10,6 +10,7 @@ from cuspfa.io.posterior_format import AnyPath
 from cuspfa.posterior.factorization import FactorizationPosterior
 from cuspfa.posterior.latent import LatentPosterior
 from cuspfa.posterior.sampled import SampledPosterior
+from cuspfa.posterior.sampled_factorization import SampledFactorizationPosterior
 from cuspfa.posterior.sampled_latent import SampledLatentPosterior
 from cuspfa.posterior.variational import VariationalPosterior
 
@@ -23,6 +24,7 @@ POSTERIOR_CLASSES: dict[str, Any] = {
         LatentPosterior,
         SampledLatentPosterior,
         FactorizationPosterior,
+        SampledFactorizationPosterior,
     )
 }
 """Classes of posteriors, by what a file says of its kind."""

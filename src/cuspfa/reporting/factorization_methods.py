@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cuspfa._utils.fit_warning_text import CLASSES, engine_code
 from cuspfa._utils.wording import counted
 from cuspfa.data.tables.cells import clean
 from cuspfa.model.poisson_factorization import PoissonFactorizationPrior
@@ -33,20 +34,31 @@ def count_methods(posterior: FactorizationPosterior) -> list[tuple[str, str]]:
         )
     )
     lines.append(("Prior", _prior_text(posterior)))
-    given = "given" if posterior.number_given else "found by a search with exact sweeps"
-    lines.append(
-        (
-            "Method",
-            f"The fit maximises a variational lower bound. The number of factors was {given}.",
-        )
-    )
+    lines.append(("Method", _method_text(posterior)))
     drawn = "exact draws (Gibbs sampling from the fit)"
-    if not posterior.has_exact_draws:
+    if posterior.n_chains:
+        drawn = f"draws with {counted(k, 'factor')}"
+    elif not posterior.has_exact_draws:
         drawn = "draws from the mean-field distribution, which are too narrow"
     lines.append(("Intervals", f"Intervals are 95 % intervals of {len(posterior.kept)} {drawn}."))
     made = ", ".join(f"{name} {number}" for name, number in count_versions(provenance))
     lines.append(("Versions", f"The software was {made}."))
     return lines
+
+
+def _method_text(posterior: FactorizationPosterior) -> str:
+    """How it was fitted."""
+    if not posterior.n_chains:
+        given = "given" if posterior.number_given else "found by a search with exact sweeps"
+        return f"The fit maximises a variational lower bound. The number of factors was {given}."
+    info, given = posterior.fit_info, "given"
+    if not posterior.number_given:
+        given = "drawn with all else; the most probable one is shown"
+    ended = "" if info is None else f" of {counted(info.n_iter, 'sweep')} ({info.status})"
+    return (
+        f"The posterior was sampled by {counted(posterior.n_chains, 'Gibbs chain')}{ended}. The "
+        f"number of factors was {given}."
+    )
 
 
 def count_paragraph(posterior: FactorizationPosterior) -> str:
@@ -90,6 +102,11 @@ def count_recipe(posterior: FactorizationPosterior) -> str:
         if getattr(settings, name) != value
     ]
     imported = ["CuspPoissonFactorization"]
+    engine = posterior.engine
+    if engine is not None:
+        method = engine_code(engine) if engine.values else repr(engine.name)
+        given.append(f"method={method}")
+        imported += [CLASSES[engine.name]] if engine.values else []
     plain = PoissonFactorizationPrior()
     if posterior.prior not in (plain, plain.for_data(posterior.prior.size or 1.0)):
         given.append(f"prior={posterior.prior!r}")

@@ -31,6 +31,8 @@ LONGEST_COUNT_NAME = 18
 OVERDISPERSED, DISPERSED_COLUMN = 1.5, 2.0
 """Residual dispersion of all columns, and of one, from which on a summary says so."""
 SHOWN_DISPERSED = 4
+SHOWN_NUMBERS = 5
+"""Numbers of factors that a summary gives with their probabilities."""
 
 
 class CountFactor(NamedTuple):
@@ -66,6 +68,10 @@ class CountSummary:
     """Are the intervals those of exact draws?"""
     n_draws: int
     fit_info: CountFitInfo | None
+    probabilities: tuple[float, ...] = ()
+    """P(K = 0), P(K = 1), ... where a sampler drew the number of factors; else empty."""
+    n_chains: int = 0
+    """Chains of the sampler; 0 of a variational fit."""
 
     @property
     def search(self) -> CountSearchPath:
@@ -103,6 +109,8 @@ class CountSummary:
     @property
     def search_text(self) -> str:
         """Evidence for this number of factors in a sentence; empty if it was given."""
+        if self.n_chains:
+            return probability_text(self.probabilities)
         return search_text(self.search, len(self.factors))
 
     @property
@@ -121,6 +129,9 @@ class CountSummary:
         info = self.fit_info
         if info is None:
             return ""
+        if self.n_chains:
+            chains, sweeps = counted(self.n_chains, "chain"), counted(info.n_iter, "sweep")
+            return f"{chains} of {sweeps}; {info.status}."
         ended = "Converged" if info.converged else f"Ended ({info.status})"
         bound = (
             "" if math.isnan(info.lower_bound) else f"; bound {minus(f'{info.lower_bound:.1f}')}"
@@ -198,7 +209,26 @@ def summarise_counts(posterior: FactorizationPosterior, draws: FactorizationDraw
         exact=posterior.has_exact_draws,
         n_draws=len(draws),
         fit_info=posterior.fit_info,
+        probabilities=probabilities_of(posterior),
+        n_chains=posterior.n_chains,
     )
+
+
+def probabilities_of(posterior: FactorizationPosterior) -> tuple[float, ...]:
+    """P(K = 0), P(K = 1), ... where a sampler drew the number of factors; else nothing."""
+    found = posterior.count_probabilities
+    if found is None or posterior.number_given:
+        return ()
+    return tuple(map(float, found))
+
+
+def probability_text(probabilities: tuple[float, ...]) -> str:
+    """The most probable numbers of factors in a sentence; nothing for a given number."""
+    if not probabilities:
+        return ""
+    order = sorted(range(len(probabilities)), key=lambda k: (-probabilities[k], k))
+    shown = [f"{k} ({100 * probabilities[k]:.0f} %)" for k in order if probabilities[k] > 0]
+    return f"Number of factors, by probability: {listed(shown, SHOWN_NUMBERS)}."
 
 
 def search_text(search: CountSearchPath, k: int) -> str:
@@ -269,6 +299,7 @@ def counts_as_dict(
         "dispersion": found.dispersion,
         "dispersion_by_column": posterior.totals.dispersion.tolist(),
         "search": [one._asdict() for one in found.search],
+        "number_probabilities": list(found.probabilities) or None,
         "lower_bound": None if info is None else info.lower_bound,
         "converged": None if info is None else info.converged,
         "status": None if info is None else info.status,

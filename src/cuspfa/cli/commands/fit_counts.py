@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cuspfa import __version__
-from cuspfa._utils.arguments import whole
+from cuspfa._utils.arguments import one_of, whole
 from cuspfa._utils.fit_warning_text import terminal_text
 from cuspfa.cli.console import Terminal
 from cuspfa.cli.count_data import read_counts
@@ -26,7 +26,8 @@ from cuspfa.cli.terminal import Page, show_count_summary, show_warnings
 from cuspfa.data.tables.cells import clean
 from cuspfa.data.tables.column_names import not_a_formula
 from cuspfa.errors import InputError
-from cuspfa.estimator.poisson_factorization import CuspPoissonFactorization
+from cuspfa.estimator.poisson_factorization import COUNT_ENGINES, CuspPoissonFactorization
+from cuspfa.inference.gibbs.settings import Gibbs
 from cuspfa.posterior.factorization import FactorizationPosterior
 
 COUNT_OPTIONS = (
@@ -46,6 +47,8 @@ COUNT_OPTIONS = (
     "--order",
     "--memory-limit",
     "--max-factors",
+    "--method",
+    "--max-time",
     "--seed",
     "-o",
     "--report",
@@ -62,13 +65,15 @@ def run_count_fit(options: FitOptions, began: float) -> None:
     _check(options)
     page = Page(Terminal(stderr=options.as_json or options.quiet))
     read = read_counts(options, page)
-    model = CuspPoissonFactorization(
-        n_factors="auto" if options.factors is None else options.factors,
-        max_factors=DEFAULT_MOST if options.max_factors is None else options.max_factors,
-        random_state=options.seed,
-    )
     started = time.perf_counter()
     with progress(options.quiet) as bar:
+        model = CuspPoissonFactorization(
+            n_factors="auto" if options.factors is None else options.factors,
+            max_factors=DEFAULT_MOST if options.max_factors is None else options.max_factors,
+            random_state=options.seed,
+        )
+        if options.method == "gibbs":
+            model.method = Gibbs(max_time=options.max_time, callback=bar.on_iteration)
 
         def on_iteration(k: int, number: int, bound: float) -> None:
             bar.say(f"K = {k}, iteration {number}, bound {bound:.1f}")
@@ -142,6 +147,11 @@ def _check(options: FitOptions) -> None:
         raise InputError("--example has no counts. Give a file.")
     refuse_options(options, COUNT_OPTIONS, "with --model poisson-factorization")
     whole("--seed", options.seed, 0)
+    one_of("--method", options.method, COUNT_ENGINES)
+    if options.max_time is not None:
+        if options.method != "gibbs":
+            raise InputError("--max-time is for --method gibbs with counts. Give it too.")
+        Gibbs(max_time=options.max_time).check()
     if options.factors is not None:
         whole("--factors", options.factors, 1)
     if options.max_factors is not None:
@@ -165,6 +175,8 @@ def _settings(options: FitOptions) -> dict[str, Any]:
         "model": options.model,
         "factors": "auto" if options.factors is None else options.factors,
         "max_factors": options.max_factors,
+        "method": options.method,
+        "max_time": options.max_time,
         "exposure": options.exposure,
         "seed": options.seed,
         "cuspfa": __version__,

@@ -8,6 +8,8 @@ scale moves follow, along which plain sweeps are slow, with the Haar measure du/
 
 T = Σ_i θ_ih, B = Σ_j β_jh, X_h the events of factor h and R_h its expected number. Both, and the
 hyperparameters, are drawn by Metropolis steps of many sizes.
+
+Where a column is to come or to go (`jumps.py`), only a part w_h of its rates reaches the counts.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ from cuspfa.model.poisson_factorization import (
 
 SMALLEST = 1e-290
 """Gamma variables of small shape may be below what a float can hold."""
+WHOLE = 1.0
+"""w_h of columns whose rates reach the counts as they are."""
 SCALE_STEPS, HYPER_MOVES = 6, 3
 """Metropolis steps of each scale move, and for the hyperparameters."""
 
@@ -107,10 +111,17 @@ def sweep(
     return draw_columns(at, prior, rng)
 
 
-def draw_scores(at: CountDraw, split: Split, data: Counts, rng: np.random.Generator) -> CountDraw:
-    """θ_ih ~ Ga(a + Σ_j x_ijh, a + s_i Σ_j β_jh)."""
+def draw_scores(
+    at: CountDraw,
+    split: Split,
+    data: Counts,
+    rng: np.random.Generator,
+    parts: float | Array = WHOLE,
+) -> CountDraw:
+    """θ_ih ~ Ga(a + Σ_j x_ijh, a + w_h s_i Σ_j β_jh)."""
     a = at.hyper.score_shape
-    return at._replace(scores=gamma(a + split.by_row, a + data.loading_totals(at.loadings), rng))
+    rate = a + data.loading_totals(parts * at.loadings)
+    return at._replace(scores=gamma(a + split.by_row, rate, rng))
 
 
 def draw_loadings(
@@ -119,13 +130,14 @@ def draw_loadings(
     data: Counts,
     prior: PoissonFactorizationPrior,
     rng: np.random.Generator,
+    parts: float | Array = WHOLE,
 ) -> CountDraw:
-    """β_jh ~ Ga(c + Σ_i x_ijh, d_h + Σ_i s_i θ_ih), with c/ϑ for d_h in an inactive column."""
+    """β_jh ~ Ga(c + Σ_i x_ijh, d_h + w_h Σ_i s_i θ_ih), with c/ϑ for d_h in an inactive column."""
     own = at.rates
     if prior.spike is not None:
         own = np.where(at.active, own, at.hyper.loading_shape / prior.spike)
     shape = at.hyper.loading_shape + split.by_column
-    return at._replace(loadings=gamma(shape, own + data.score_totals(at.scores), rng))
+    return at._replace(loadings=gamma(shape, own + data.score_totals(parts * at.scores), rng))
 
 
 def draw_rates(
@@ -145,11 +157,12 @@ def move_columns(
     data: Counts,
     prior: PoissonFactorizationPrior,
     rng: np.random.Generator,
+    parts: float | Array = WHOLE,
 ) -> CountDraw:
     """β_h → uβ_h with d_h → d_h/u, of active columns."""
     e, f = at.hyper.rate_shape, at.hyper.rate_scale
     events = split.by_column.sum(axis=0)
-    expected = np.sum(data.score_totals(at.scores) * at.loadings, axis=0)
+    expected = np.sum(data.score_totals(parts * at.scores) * at.loadings, axis=0)
 
     def density(log_u: Array) -> Array:
         u = np.exp(log_u)

@@ -86,7 +86,9 @@ def sampler_warnings(
 ) -> tuple[FitWarning, ...]:
     """What chains warn of: too few columns, and that they have not converged."""
     number = _limit_reached(fit_info, fit.kept.noise.shape[2], method, n_factors)
-    ended = _convergence_warning(fit, found, fit_info, method)
+    ended = None
+    if not (fit_info.converged or fit.interrupted):
+        ended = convergence_warning(found, method, out_of_time=fit.out_of_time)
     return tuple(one for one in (number, ended) if one is not None)
 
 
@@ -100,12 +102,9 @@ def _limit_reached(
     return ColumnLimitReached(int(most))
 
 
-def _convergence_warning(
-    fit: GibbsFit, found: Diagnostics, fit_info: FitInfo, method: Gibbs
-) -> FitWarning | None:
-    if fit_info.converged or fit.interrupted:
-        return None
-    if fit.out_of_time:
+def convergence_warning(found: Diagnostics, method: Gibbs, *, out_of_time: bool) -> FitWarning:
+    """What to say of chains that have not converged, or have too few draws."""
+    if out_of_time:
         return SamplerOutOfTime(None if method.max_time is None else float(method.max_time))
     length = int(method.n_draws), int(method.thin)
     worst = found.worst_r_hat
@@ -143,27 +142,31 @@ def sampler_fit_info(
     fit: GibbsFit, found: Diagnostics, active: BoolArray, log_likelihood: Array
 ) -> FitInfo:
     """How the chains ended, and the share of draws with each number of factors."""
-    worst, size = found.worst_r_hat, found.smallest_size
-    converged = worst <= CONVERGED_R_HAT and size >= ENOUGH_DRAWS
-    if fit.interrupted:
-        status = "interrupted: these are the draws made by then"
-    elif fit.out_of_time:
-        status = "out of time: these are the draws made by then"
-    elif converged:
-        status = f"chains have converged: R-hat at most {worst:.3f}"
-    else:
-        at = 0 if math.isnan(worst) else int(np.nanargmax(found.r_hat))
-        status = f"chains have not converged: R-hat {r_hat_text(worst, 2)} ({found.names[at]})"
-        if worst <= CONVERGED_R_HAT:
-            at = int(np.nanargmin(found.effective_size))
-            status = f"too few draws: worth {size:.0f} independent ones ({found.names[at]})"
-        elif math.isnan(worst):
-            status = "too few draws to assess convergence"
+    status, converged = chain_status(found, interrupted=fit.interrupted, late=fit.out_of_time)
     entries = [
         SearchEntry(k, math.nan, math.nan, math.nan, False, float(weight), fit.n_sweeps, "drawn")
         for k, weight in enumerate(count_probabilities(active))
         if weight > 0
     ]
-    converged = converged and not (fit.interrupted or fit.out_of_time)
     path = SearchPath(entries)
     return FitInfo("gibbs", math.nan, status, converged, fit.n_sweeps, log_likelihood, path)
+
+
+def chain_status(
+    found: Diagnostics, *, interrupted: bool = False, late: bool = False
+) -> tuple[str, bool]:
+    """How chains ended in words, and whether they have converged."""
+    worst, size = found.worst_r_hat, found.smallest_size
+    if interrupted:
+        return "interrupted: these are the draws made by then", False
+    if late:
+        return "out of time: these are the draws made by then", False
+    if worst <= CONVERGED_R_HAT and size >= ENOUGH_DRAWS:
+        return f"chains have converged: R-hat at most {worst:.3f}", True
+    if math.isnan(worst):
+        return "too few draws to assess convergence", False
+    if worst <= CONVERGED_R_HAT:
+        at = int(np.nanargmin(found.effective_size))
+        return f"too few draws: worth {size:.0f} independent ones ({found.names[at]})", False
+    at = int(np.nanargmax(found.r_hat))
+    return f"chains have not converged: R-hat {r_hat_text(worst, 2)} ({found.names[at]})", False

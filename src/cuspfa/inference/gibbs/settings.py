@@ -78,6 +78,9 @@ class Gibbs(BaseEstimator):  # type: ignore[misc]
     m ≈ 1/ε²: many rows need long chains, and R-hat warns. That needs complete data, no fewer rows
     than columns, and a number for the error.
 
+    `CuspPoissonFactorization` takes these settings too: its sampler is another one, and its page
+    says which of them have an effect.
+
     Parameters
     ----------
     n_draws : int, default=500

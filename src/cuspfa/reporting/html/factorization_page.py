@@ -38,6 +38,11 @@ def render_counts(posterior: FactorizationPosterior, title: str | None = None) -
             factors=summary.factors,
             dispersed=summary.most_dispersed[:MOST_DISPERSED],
             search=[_search_row(one, len(summary.factors)) for one in summary.search],
+            probabilities=[
+                {"n_factors": k, "chosen": k == len(summary.factors), "probability": one}
+                for k, one in enumerate(summary.probabilities)
+                if one > 0
+            ],
             shares=_shares(summary),
             methods=count_methods(posterior),
             again=count_again(posterior),
