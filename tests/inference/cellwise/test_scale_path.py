@@ -92,7 +92,7 @@ def test_a_table_with_more_columns_than_rows_is_scored_by_paths(monkeypatch):
     own = [one for one in found.candidates if one.n_factors]
     assert all(one.bridged is not None and one.bridged.error < 4.0 for one in own)
     # A table whose paths would take too long has the scores of Laplace's method.
-    monkeypatch.setattr(scale_path, "MOST_CELLS", 1e4)
+    monkeypatch.setattr(scale_path, "MOST_PATH_CELLS", 1e4)
     assert n_path_chains(values.size) == 0
     plain = search_cells(values, likelihood, CuspPrior(), bridge=True)
     assert all(one.bridged is None for one in plain.candidates)

@@ -30,29 +30,30 @@ from cuspfa.inference.variational.collapsed_bound import Evidence
 from cuspfa.model.likelihoods.base import Likelihood
 from cuspfa.model.slabs import GaussianSlab, Slab
 
-UPDATES, SWEEPS_OF_AN_UPDATE = 12, 6
+VARIANCE_UPDATES, SWEEPS_OF_AN_UPDATE = 12, 6
 """Of the variances, before a path."""
-BURN_IN, SWEEPS, UNSETTLED = 20, 12, 4
+PATH_BURN_IN, PATH_SWEEPS, PATH_UNSETTLED = 20, 12, 4
 """Sweeps before the first point of a path; at each point; and those of them that do not count."""
-LOG_STEP, FEWEST_POINTS, MOST_POINTS = 0.5, 9, 25
+PATH_STEP, FEWEST_PATH_POINTS, MOST_PATH_POINTS = 0.5, 9, 25
 """Between points of log c, and points of one way. As θ_K suits the factor the slope is small near
 c = 1 too."""
 FLAT_SLOPE, FLAT_POINTS = 1.0, 2
 """Slope in nats below which the factor has no effect, and points in a row with one at which the way
 down ends."""
-MOST_CHAINS, FEWEST_CHAINS = 6, 3
-USUAL_POINTS = 11
+MOST_PATH_CHAINS, FEWEST_PATH_CHAINS = 6, 3
+USUAL_PATH_POINTS = 11
 """Of one way, by which the work is estimated before."""
-MOST_CELLS = 1e8
+MOST_PATH_CELLS = 1e8
 """Most cells times sweeps of all chains, a minute or two. Larger tables have no path."""
 
 
 def n_path_chains(cells: int) -> int:
     """Chains of a path for a table of so many cells; 0 where it would take too long."""
     affordable = int(
-        MOST_CELLS / (cells * (UPDATES * SWEEPS_OF_AN_UPDATE + 2 * USUAL_POINTS * SWEEPS))
+        MOST_PATH_CELLS
+        / (cells * (VARIANCE_UPDATES * SWEEPS_OF_AN_UPDATE + 2 * USUAL_PATH_POINTS * PATH_SWEEPS))
     )
-    return min(affordable, MOST_CHAINS) if affordable >= FEWEST_CHAINS else 0
+    return min(affordable, MOST_PATH_CHAINS) if affordable >= FEWEST_PATH_CHAINS else 0
 
 
 class PathScore(NamedTuple):
@@ -70,7 +71,7 @@ def path_of_last_factor(
     values: Array,
     likelihood: Likelihood,
     rng: np.random.Generator,
-    n_chains: int = MOST_CHAINS,
+    n_chains: int = MOST_PATH_CHAINS,
     longer: int = 1,
 ) -> PathScore:
     """Log p(x | K) − log p(x | K − 1) at the best variances, by chains that begin at `state`.
@@ -90,7 +91,7 @@ def path_of_last_factor(
         chains = _swept(chains, values, likelihood, given, rng)
 
     late = []
-    for number in range(UPDATES):
+    for number in range(VARIANCE_UPDATES):
         variances = 1.0 / slab.precision(squared_norm, p)
         found = []
         for sweep in range(SWEEPS_OF_AN_UPDATE):
@@ -98,7 +99,7 @@ def path_of_last_factor(
             if 2 * sweep >= SWEEPS_OF_AN_UPDATE:
                 found.append(np.linalg.eigvalsh(gram(chains.loadings))[:, ::-1].mean(axis=0))
         squared_norm = np.mean(found, axis=0)
-        if 2 * number >= UPDATES:
+        if 2 * number >= VARIANCE_UPDATES:
             late.append(squared_norm)
         slab = slab.update_hyperparameters(squared_norm, p)
     squared_norm = np.mean(late, axis=0)
@@ -111,20 +112,20 @@ def path_of_last_factor(
         found = []
         for number in range(sweeps):
             swept(own)
-            if number >= UNSETTLED:
+            if number >= PATH_UNSETTLED:
                 found.append(np.sum(chains.loadings[:, :, -1] ** 2, axis=0))
         return np.asarray(0.5 * (np.mean(found, axis=0) / own[-1] - p))
 
-    slope_at(0.0, BURN_IN)
+    slope_at(0.0, PATH_BURN_IN)
     down: list[Array] = []
-    while len(down) < MOST_POINTS:
-        down.append(slope_at(-LOG_STEP * len(down), longer * SWEEPS))
+    while len(down) < MOST_PATH_POINTS:
+        down.append(slope_at(-PATH_STEP * len(down), longer * PATH_SWEEPS))
         last = [abs(float(one.mean())) < FLAT_SLOPE for one in down[-FLAT_POINTS:]]
-        if len(down) >= FEWEST_POINTS and all(last):
+        if len(down) >= FEWEST_PATH_POINTS and all(last):
             break
-    up = [slope_at(-LOG_STEP * point, longer * SWEEPS) for point in reversed(range(len(down)))][
-        ::-1
-    ]
+    up = [
+        slope_at(-PATH_STEP * point, longer * PATH_SWEEPS) for point in reversed(range(len(down)))
+    ][::-1]
     gains = np.array([_integral(np.array(way)) for way in (down, up)])  # (2, chains)
     of_chain = gains.mean(axis=0)
     spread = float(np.std(of_chain, ddof=1)) / math.sqrt(n_chains)
@@ -135,7 +136,7 @@ def path_of_last_factor(
 
 def _integral(slopes: Array) -> Array:
     """Of slopes (points, chains) from c = 1 down; below the last point they fall as c does."""
-    inner = LOG_STEP * (slopes.sum(axis=0) - 0.5 * (slopes[0] + slopes[-1]))
+    inner = PATH_STEP * (slopes.sum(axis=0) - 0.5 * (slopes[0] + slopes[-1]))
     return np.asarray(inner + slopes[-1])
 
 
