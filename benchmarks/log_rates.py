@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import polygamma
 
 from benchmarks.ordinal_coverage import inside, mean_interval
-from benchmarks.record import row, save, stored_sets
+from benchmarks.record import codes_note, row, save, stored_sets
 from cuspfa import CuspFactorAnalysis
 from cuspfa._utils.warn import silent
 
@@ -130,6 +130,7 @@ def log_rates() -> list[dict[str, Any]]:
             "rates, with the variance ψ′(r) of the gamma numbers in them. The interval in brackets "
             "is that of the mean over sets. A Poisson fit to the same counts is the negative "
             "control.",
+            codes_note([*sets, *counted]),
         ],
         began=began,
         details=[*sets, *counted],

@@ -95,6 +95,8 @@ class CellMode(NamedTuple):
     parameters: Any
     """The parameters of the likelihood, unpacked."""
     slab: Slab
+    squared_norm: Array
+    """(K,) expected, of the columns of Λ; the precision of the slab belongs to them."""
     rows: DistinctRows | RowBlocks
     share: float
     """How often a row counts."""
@@ -190,6 +192,11 @@ def find_mode(
     the slab's hyperparameters are updated, where they are learned. No step begins after `deadline`,
     a time of `time.monotonic`.
 
+    The slab counts as the normal distribution that touches its log density at the expected squared
+    norms, the variance of the loadings included. Its own mode is no place for Laplace's method:
+    with many columns and few rows it has factors at zero, where the density is high and has no
+    volume.
+
     The products of gradients are no curvature where rows differ in few ways, as those of columns
     with two values: a step that does not rise however often it is halved is followed by steps with
     the information of known scores, which rise slowly and surely.
@@ -203,35 +210,34 @@ def find_mode(
     way: InformationWay = "known scores" if few else "products"
     at = propagated_at(rows, likelihood, parameters, loadings, way=way)
 
-    def curvature(
-        loadings: Array, packed: Array, at: RowsAt, slab: Slab
-    ) -> tuple[Array, Precision]:
-        given = likelihood, slab, share, way
+    def curvature(loadings: Array, packed: Array, at: RowsAt, t: Array) -> tuple[Array, Precision]:
+        given = likelihood, t, share, way
         gradient, matrix, _ = _curvature(loadings, packed, at, counted, *given)
         known = way == "known scores"
         return gradient, BlockPrecision(matrix, owner) if known else Precision(matrix)
 
     def log_posterior(loadings: Array, packed: Array, at: RowsAt) -> float:
-        own = _log_own(loadings, packed, likelihood, slab)
+        own = _log_own(loadings, packed, likelihood, t)
         return share * at.log_likelihood + own
 
-    def prior_slope(loadings: Array, slab: Slab) -> Array:
-        t = slab.precision(np.sum(loadings**2, axis=0), p)
+    def prior_slope(loadings: Array, t: Array) -> Array:
         return np.concatenate([(t * loadings).ravel(), np.zeros(len(packed))])
 
     past: list[tuple[Array, Array]] = []
     part = before = np.zeros(size + len(packed))
     moved = loadings
+    expected = np.sum(loadings**2, axis=0)
+    t = slab.precision(expected, p)
     reached, left = True, 0.0
     for number in range(MODE_STEPS):
         if time.monotonic() > deadline:
             reached = False
             break
-        gradient, precision = curvature(loadings, packed, at, slab)
-        # Without the slab, whose hyperparameters change between steps.
-        slope = gradient + prior_slope(loadings, slab)
+        gradient, precision = curvature(loadings, packed, at, t)
+        # Without the slab, whose precision changes between steps.
+        slope = gradient + prior_slope(loadings, t)
         if number:
-            change = before - slope + prior_slope(moved, slab)
+            change = before - slope + prior_slope(moved, t)
             if change @ part > 0.0:
                 past = [*past[1 - MODE_MEMORY :], (part, change)]
         step, here = _quasi_newton(gradient, precision, past), log_posterior(loadings, packed, at)
@@ -270,8 +276,10 @@ def find_mode(
         past = [(_turned(s, axes, size), _turned(y, axes, size)) for s, y in past]
         at = there_at.rotated(axes)
         spread = precision.inverse_diagonal()[:size].reshape(loadings.shape)
-        slab = slab.update_hyperparameters(np.sum(loadings**2 + spread, axis=0), p)
-    given = likelihood, slab, share
+        expected = np.sum(loadings**2 + spread, axis=0)
+        slab = slab.update_hyperparameters(expected, p)
+        t = slab.precision(expected, p)
+    given = likelihood, t, share
     if reached and isinstance(at, PropagatedRows) and not direct:
         at, loadings, packed = _corrected(at, loadings, packed, *given)
     parameters = likelihood.unpack(packed)
@@ -294,6 +302,7 @@ def find_mode(
         packed,
         parameters,
         slab,
+        expected,
         rows,
         share,
         at,
@@ -317,7 +326,7 @@ def _corrected(
     loadings: Array,
     packed: Array,
     likelihood: Likelihood,
-    slab: Slab,
+    t: Array,
     share: float,
 ) -> tuple[PropagatedRows, Array, Array]:
     """The mode with the corrections of EP, whose slopes are differences; for small tables.
@@ -339,13 +348,13 @@ def _corrected(
 
     def log_posterior(there: Array, found: tuple[Propagated, float]) -> float:
         own = found[1] + float(rows.counts @ found[0].log_probability)
-        return share * own + _log_own(there[:size].reshape(shape), there[size:], likelihood, slab)
+        return share * own + _log_own(there[:size].reshape(shape), there[size:], likelihood, t)
 
     for _ in range(CORRECTION_STEPS):
         now, packed = numbers[:size].reshape(shape), numbers[size:]
         own, here = found = propagated(numbers)
         at = PropagatedRows(rows, own)
-        gradient, precision, _ = _curvature(now, packed, at, counted, likelihood, slab, share)
+        gradient, precision, _ = _curvature(now, packed, at, counted, likelihood, t, share)
         for i in range(len(numbers)):
             moved = numbers.copy()
             moved[i] += CORRECTION_DIFFERENCE
@@ -386,9 +395,12 @@ def _limited(step: Array, size: int) -> Array:
     return step * min(1.0, LONGEST_STEP / float(np.max(np.abs(step[size:]))))
 
 
-def _log_own(loadings: Array, packed: Array, likelihood: Likelihood, slab: Slab) -> float:
-    """Log density of the priors of loadings and packed parameters."""
-    own = float(np.sum(slab.log_density(np.sum(loadings**2, axis=0), len(loadings))))
+def _log_own(loadings: Array, packed: Array, likelihood: Likelihood, t: Array) -> float:
+    """Log density of the priors of loadings, of precisions t, and packed parameters.
+
+    Without what does not depend on them.
+    """
+    own = -0.5 * float(np.sum(t * loadings**2))
     return own + float(likelihood.log_packed_prior(packed))
 
 
@@ -414,12 +426,30 @@ def state_of_mode(mode: CellMode) -> CellState:
 
 
 def laplace_evidence(mode: CellMode, likelihood: Likelihood, prior: CuspPrior) -> float:
-    """Log p(x, K) by Laplace's method."""
-    loadings, packed = mode.loadings[None], mode.packed[None]
-    own = mode.share * mode.log_likelihood
-    own += float(_log_prior(loadings, packed, mode.slab, likelihood)[0])
+    """Log p(x, K) by Laplace's method.
+
+    The slab's log density is φ(E) − ½t(‖λ‖² − E), with the expected squared norm E and its
+    precision t there: it is convex in ‖λ‖², and nowhere below.
+    """
+    loadings, packed, p = mode.loadings[None], mode.packed[None], len(mode.loadings)
+    own = mode.share * mode.log_likelihood + float(likelihood.log_packed_prior(mode.packed))
+    own += float(_log_average(np.diag(mode.squared_norm)[None], mode.slab, p)[0])
+    spread = mode.squared_norm - np.sum(mode.loadings**2, axis=0)
+    own += 0.5 * float(mode.slab.precision(mode.squared_norm, p) @ spread)
     density = ProposedDensity(mode).log_density(loadings, packed)[0]
     return float(own - density) + _constant(mode, prior)
+
+
+def log_beyond_normal(squared_norm: Array, slab: Slab, p: int, prior: CuspPrior) -> float:
+    """Log of what the prior of Λ and K has beyond normal loadings with the slab's precisions.
+
+    The slab's log density is that of these at the squared norms, and nowhere below by more.
+    """
+    t = slab.precision(squared_norm, p)
+    normal = 0.5 * p * (np.log(t) - LOG_2PI) - 0.5 * t * squared_norm
+    own = float(np.sum(slab.log_density(squared_norm, p) - normal))
+    own += prior.log_count_probability(len(squared_norm))
+    return own + slab.log_hyper_evidence(squared_norm, p)
 
 
 def bridged_evidence(
@@ -469,16 +499,19 @@ def bridged_evidence(
 
 def _log_prior(loadings: Array, packed: Array, slab: Slab, likelihood: Likelihood) -> Array:
     """Of loadings (size, p, K), averaged over rotations, and packed parameters."""
-    columns, p = gram(flip(loadings)), loadings.shape[1]
-    own = log_average_slab(columns, slab, p) if loadings.shape[2] else np.zeros(len(loadings))
+    own = _log_average(gram(flip(loadings)), slab, loadings.shape[1])
     return np.asarray(own + likelihood.log_packed_prior(packed))
+
+
+def _log_average(columns: Array, slab: Slab, p: int) -> Array:
+    """Of the slab over rotations, for ΛᵀΛ = columns (size, K, K)."""
+    return log_average_slab(columns, slab, p) if columns.shape[1] else np.zeros(len(columns))
 
 
 def _constant(mode: CellMode, prior: CuspPrior) -> float:
     """Of the number of factors and of the slab's hyperparameters."""
     p, k = mode.loadings.shape
-    squared_norm = np.sum(mode.loadings**2, axis=0)
-    return prior.log_count_probability(k) + mode.slab.log_hyper_evidence(squared_norm, p)
+    return prior.log_count_probability(k) + mode.slab.log_hyper_evidence(mode.squared_norm, p)
 
 
 def _curvature(
@@ -487,15 +520,17 @@ def _curvature(
     at: RowsAt,
     counted: float,
     likelihood: Likelihood,
-    slab: Slab,
+    t: Array,
     share: float,
     way: InformationWay = "products",
 ) -> tuple[Array, Array, Array]:
-    """Gradient and precision of the posterior, and the directions of rotations."""
+    """Gradient and precision of the posterior, and the directions of rotations.
+
+    Columns of Λ have the precisions t (K,) of their prior.
+    """
     p, k = loadings.shape
     known = likelihood.unpack(packed)
     total, information = at.sums(likelihood, known, loadings, way)
-    t = slab.precision(np.sum(loadings**2, axis=0), p)
     prior_gradient, prior_precision = likelihood.packed_prior_derivatives(packed)
     gradient = share * total
     gradient[: p * k] -= (t * loadings).ravel()
@@ -530,7 +565,7 @@ def _louis_curvature(
     rows: DistinctRows | RowBlocks,
     counted: float,
     likelihood: Likelihood,
-    slab: Slab,
+    t: Array,
     share: float,
 ) -> tuple[Array, Array]:
     """The precision at the mode, and the directions of rotations, by Louis' information.
@@ -540,7 +575,7 @@ def _louis_curvature(
     Where it is not positive, as at a mode that was not quite reached, it is raised to a part of the
     information with known scores.
     """
-    given = likelihood, slab, share
+    given = likelihood, t, share
     _, precision, rotations = _curvature(loadings, packed, at, counted, *given, "louis")
     try:
         np.linalg.cholesky(precision)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -18,11 +19,13 @@ from cuspfa.inference.cellwise.evidence import (
     counted_values,
     find_mode,
     laplace_evidence,
+    log_beyond_normal,
     start_of_mode,
     state_of_mode,
 )
 from cuspfa.inference.cellwise.marginal import DistinctRows
 from cuspfa.inference.cellwise.row_sums import RowBlocks
+from cuspfa.inference.cellwise.scale_path import n_path_chains, path_of_last_factor
 from cuspfa.inference.cellwise.state import CellState
 from cuspfa.inference.variational.collapsed_bound import Evidence
 from cuspfa.inference.variational.search_settings import DEFAULT_SEARCH
@@ -40,6 +43,9 @@ each of its own loadings and other parameters: with 40 rows of 12 five-point col
 rows of 10 seven-point columns, one factor too many is found in every third or second set."""
 BRIDGE_WITHIN = 10.0
 """Candidates so close to the best score, in nats, are scored by bridge sampling if asked for."""
+LONGER_PATH, CLEAR_GAIN = 3, 5.0
+"""Times as many sweeps of a path whose error is too large, also beside the gain, which must be so
+many errors; if it stays too large, no path counts."""
 
 
 class CellCandidate(NamedTuple):
@@ -51,7 +57,10 @@ class CellCandidate(NamedTuple):
     laplace: float
     """log p(x, K) by Laplace's method."""
     bridged: Evidence | None = None
-    """log p(x, K) by bridge sampling, with its error."""
+    """log p(x, K) by bridge sampling, or by paths of the factors, with its error, of paths
+    that of the last factor."""
+    by_path: bool = False
+    """Is the score by a path, whose error is small or small beside what the factor adds?"""
 
     @property
     def n_factors(self) -> int:
@@ -71,6 +80,8 @@ class CellCandidate(NamedTuple):
     @property
     def bridge_failed(self) -> bool:
         """Has it no score by bridge sampling with a small error?"""
+        if self.by_path:
+            return False
         one, limit = self.bridged, DEFAULT_SEARCH.bridge_error_limit
         return one is None or not (np.isfinite(one.value) and one.error <= limit)
 
@@ -140,7 +151,8 @@ def search_cells(
 ) -> CellSearch:
     """K = 0, 1, … until the score has not risen for some K, or a factor has no signal.
 
-    With `bridge` the candidates close to the best are scored by bridge sampling, unless a model
+    With `bridge` the candidates close to the best are scored by bridge sampling, or counts by paths
+    of their factors where rows are too few for it, unless a model
     error (in units of RMSEA) is given: its posterior has no exact sweeps, as rows by blocks have
     none. Nor have rows that are too few for one factor: there is nothing to compare. Where
     `deadline`, a time of `time.monotonic`, comes first, the scores are those of Laplace's method.
@@ -153,14 +165,20 @@ def search_cells(
     found: list[CellCandidate] = []
     late = False
     most = most_identified(p, n) if largest is None else largest
-    for k in range(most + 1):
+
+    def next_one() -> CellCandidate | None:
+        """With one factor more than the last one; None where there is no such fit."""
+        nonlocal limit, late
+        k = len(found)
         if direct:
             few = _learned(likelihood, k) > p * MOST_LEARNED_SHARE * counted
         else:
             few = has_few_rows(k, p, likelihood.n_packed, counted)
+        if k > most:
+            return None
         if k > 0 and few:
             limit = k - 1
-            break
+            return None
         try:
             candidate = fit_cells(
                 values, likelihood, prior, k, share=share, rows=rows, deadline=deadline
@@ -169,13 +187,17 @@ def search_cells(
             if not found:
                 raise
             limit = k - 1
-            break
+            return None
         late = time.monotonic() > deadline
         if found and not candidate.mode.reached:
-            break
+            return None
         if k and float(np.min(np.sum(candidate.mode.loadings**2, axis=0))) < LEAST_SQUARED_NORM:
-            break
+            return None
+        return candidate
+
+    while (candidate := next_one()) is not None:
         found.append(candidate)
+        k = candidate.n_factors
         best = int(np.argmax([one.laplace for one in found]))
         if k - best >= SEARCH_PATIENCE:
             late = False
@@ -190,7 +212,9 @@ def search_cells(
     within = BRIDGE_WITHIN + len(top.mode.precision) ** 2 / (4.0 * counted)
     near = [one for one in found if one.laplace >= top.laplace - within]
     if direct and _learned(likelihood, near[-1].n_factors) > MOST_LEARNED_SHARE * counted:
-        return CellSearch(tuple(found), limit)
+        scored = _scored_by_paths(found, next_one, values, likelihood, prior, rng, deadline)
+        late = time.monotonic() > deadline
+        return CellSearch(tuple(found) if late else tuple(scored), limit, late)
     behind = tuple(one for one in found if one.laplace < top.laplace - within)
     scored = []
     for one in near:
@@ -206,6 +230,50 @@ def search_cells(
     if any(one.bridge_failed for one in scored):  # scores of two kinds cannot be compared
         scored = [one._replace(bridged=None) for one in scored]
     return CellSearch(tuple(scored), limit, behind=behind)
+
+
+def _scored_by_paths(
+    found: list[CellCandidate],
+    next_one: Callable[[], CellCandidate | None],
+    values: Array,
+    likelihood: Likelihood,
+    prior: CuspPrior,
+    rng: np.random.Generator,
+    deadline: float,
+) -> list[CellCandidate]:
+    """Candidates with scores by paths, factor by factor from K = 0.
+
+    `found` grows by further candidates while the score rises. Tables too large for paths keep the
+    scores of Laplace's method.
+    """
+    n_chains = n_path_chains(values.size)
+    if not n_chains:
+        return found
+    scored, p = [found[0]], len(likelihood.direct)
+    beyond = prior.log_count_probability(0)
+    while time.monotonic() <= deadline:
+        k, last = len(scored), scored[-1]
+        if k == len(found):
+            candidate = next_one()
+            if candidate is None:
+                break
+            found.append(candidate)
+        one = found[k]
+        assert one.state is not None
+        for longer in (1, LONGER_PATH):
+            path = path_of_last_factor(one.state, values, likelihood, rng, n_chains, longer)
+            gain, error, _ = path.gain
+            if error <= max(DEFAULT_SEARCH.bridge_error_limit, gain / CLEAR_GAIN):
+                break
+        else:
+            return found
+        further = log_beyond_normal(path.squared_norm, path.slab, p, prior)
+        value = last.score + gain + further - beyond
+        score, beyond = path.gain._replace(value=value), further
+        scored.append(one._replace(bridged=score, by_path=True))
+        if k - int(np.argmax([each.score for each in scored])) >= SEARCH_PATIENCE:
+            break
+    return scored
 
 
 def _learned(likelihood: Likelihood, k: int) -> int:
