@@ -28,6 +28,8 @@ REASONS = {
     "coverage.py can write",
     "data/out_of_core/dask_.py": "tasks in processes of Dask's workers, which coverage.py does "
     "not see",
+    "app/worker.py": "the process of an analysis, which is killed when its page is closed",
+    "app/job_queue.py": "the process of an analysis, which is killed when its page is closed",
     "inference/gibbs/settings.py": "chains in other processes, and what is written when one is "
     "killed",
     "_utils/threads.py": "what BLAS libraries other than OpenBLAS give: `make test-matrix`",
@@ -92,7 +94,7 @@ def page(report: dict[str, Any]) -> str:
     made, totals = report["meta"], report["totals"]
     rows = [
         f"| `{one.path}` | {ranges(one.lines) or '–'} | {one.branches or '–'} | "
-        f"{one.reason or 'single lines'} |"
+        f"{one.reason or ('a test or a reason is wanted' if one.needs_one else 'single lines')} |"
         for one in uncovered(report)
     ]
     return f"""# What the tests run
