@@ -12,6 +12,7 @@ from sklearn.base import clone
 import cuspfa
 from cuspfa import CuspPoissonFactorization, Gibbs, PoissonFactorizationPrior
 from cuspfa.errors import ConvergenceWarning, CuspWarning, FileError, InputError
+from cuspfa.inference.gibbs.chain import GibbsProgress
 from cuspfa.posterior import SampledFactorizationPosterior
 from support import changed_file
 
@@ -170,7 +171,7 @@ def test_time_ends_a_sampler():
 
 
 def test_a_callback_sees_each_sweep():
-    seen = []
+    seen: list[GibbsProgress] = []
     model = fitted(n_draws=3, burn_in=2, thin=1, callback=seen.append)
     assert [(one.sweep, one.chains) for one in seen[:6]] == [
         *((k, (0, 1)) for k in range(1, 6)),

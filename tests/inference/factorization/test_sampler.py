@@ -9,7 +9,7 @@ from scipy import sparse, stats
 
 from cuspfa import Gibbs, PoissonFactorizationPrior
 from cuspfa.data.counts import Counts
-from cuspfa.inference.factorization import jumps, kernels, sampler
+from cuspfa.inference.factorization import jumps, kernels
 from cuspfa.inference.factorization.jumps import jump, sweep_down, sweep_up
 from cuspfa.inference.factorization.kernels import CountDraw, sweep
 from cuspfa.inference.factorization.sampler import count_model, start_at_random, step
@@ -339,4 +339,4 @@ def test_limits_hold_and_a_given_number_stays():
     for number in range(1, 30):
         at = step(at, number, given, rng)
         assert at.n_factors == 2
-    assert sampler.SWEEPS_PER_JUMP < 30
+    assert jumps.SWEEPS_PER_JUMP < 30
