@@ -44,7 +44,8 @@ class Curve:
     def smaller(self, state, number=1):
         return state_of(state.n_factors - number, "smaller")
 
-    def spectral_state(self, k=2):
+    def spectral_state(self, k=None):
+        k = 2 if k is None else k
         return state_of(k, "spectral")
 
     def random_state(self, k, rng):
