@@ -63,6 +63,11 @@ class Counts(NamedTuple):
             cells -= float(np.sum(self.missing.T @ self.exposure))
         return float(self.x.sum()) / cells if cells > 0 else 0.0
 
+    @property
+    def rows_alike(self) -> bool:
+        """Are all exposures equal, and no cells missing?"""
+        return self.missing is None and bool(np.all(self.exposure == self.exposure[:1]))
+
     def loading_totals(self, loadings: Array) -> Array:
         """s_i Σ_j β_jh over the cells of row i that are not missing, (n, K)."""
         totals = loadings.sum(axis=0)[None, :]

@@ -216,7 +216,8 @@ def test_extrapolation_of_a_geometric_sequence_leads_to_its_limit(left):
         return started(moved, counts, prior)
 
     states = at(1.0), at(left), at(left**2)
-    found, length = extrapolated(*states, counts, prior, 8.0)
+    before = states[0].parameters, states[1].parameters
+    found, length = extrapolated(*before, states[2], counts, prior, 8.0)
     assert length == pytest.approx(1 / (1 - left))
     limit = at(0.0)
     for name in ("scores", "loadings"):
@@ -224,11 +225,11 @@ def test_extrapolation_of_a_geometric_sequence_leads_to_its_limit(left):
         np.testing.assert_allclose(one.shape, other.shape, rtol=1e-9)
         np.testing.assert_allclose(one.rate, other.rate, rtol=1e-9)
     # A limit to the length, where it is reached.
-    found, length = extrapolated(*states, counts, prior, 1.5)
+    found, length = extrapolated(*before, states[2], counts, prior, 1.5)
     assert length == 1.5
     rest = 1 + 2 * 1.5 * (left - 1) + 1.5**2 * (left**2 - 2 * left + 1)
     np.testing.assert_allclose(found.scores.shape, at(rest).scores.shape, rtol=1e-9)
-    assert extrapolated(*states, counts, prior, 0.9) == (None, 0.9)
+    assert extrapolated(*before, states[2], counts, prior, 0.9) == (None, 0.9)
 
 
 def test_extrapolation_moves_no_logarithm_by_more_than_three():
@@ -240,7 +241,9 @@ def test_extrapolation_moves_no_logarithm_by_more_than_three():
         moved[0][0][0, 0] *= np.exp(10 * rest)
         moved[1][0][0, 0] *= np.exp(-10 * rest)
         known.append(started(moved, counts, prior))
-    found, length = extrapolated(known[0], known[1], known[2], counts, prior, 100.0)
+    found, length = extrapolated(
+        known[0].parameters, known[1].parameters, known[2], counts, prior, 100.0
+    )
     assert length == pytest.approx(10.0)
     for name, sign in (("scores", -1.0), ("loadings", 1.0)):
         change = np.log(getattr(found, name).shape / getattr(known[2], name).shape)

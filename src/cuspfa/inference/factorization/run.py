@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from cuspfa._typing import Array
 from cuspfa.data.counts import Counts
 from cuspfa.inference.factorization.state import (
     CountBound,
+    CountParameters,
     CountState,
     gammas,
     iteration,
@@ -29,6 +30,8 @@ from cuspfa.model.poisson_factorization import PoissonFactorizationPrior
 
 LONGEST = 64.0
 """The longest extrapolation, in iterations."""
+ROWS = 1 << 13
+"""Rows of distributions that are extrapolated at a time: their logarithms take memory."""
 
 
 class CountRun(NamedTuple):
@@ -92,9 +95,11 @@ def run_iterations(
         return CountRun(state, bound, np.array([bound.total]), Status.CONVERGED)
     try:
         while len(trace) < limits.max_iter:
-            start, began = state, bound
-            middle, halfway = step(start, began)
-            state, bound = step(middle, halfway)
+            # Of the states before, no more is kept than what is extrapolated.
+            start, began = state.parameters, bound
+            state, bound = step(state, bound)
+            middle = state.parameters
+            state, bound = step(state, bound)
             growth = bound.total - began.total
             if growth < limits.tol:
                 state = step_converge_labels(state, data, prior)
@@ -131,8 +136,8 @@ class _FellError(Exception):
 
 
 def extrapolated(
-    start: CountState,
-    middle: CountState,
+    start: CountParameters,
+    middle: CountParameters,
     end: CountState,
     data: Counts,
     prior: PoissonFactorizationPrior,
@@ -145,30 +150,43 @@ def extrapolated(
     """
     squared_r = squared_v = 0.0
     for name in ("scores", "loadings"):
-        one, two, three = (getattr(state, name) for state in (start, middle, end))
+        one, two, three = getattr(start, name), getattr(middle, name), getattr(end, name)
         for part in ("shape", "rate"):
-            a, b, c = (np.log(getattr(gamma, part)) for gamma in (one, two, three))
-            weight = three.shape if part == "shape" else three.shape.sum(axis=0)[None, :]
-            if part == "rate" and a.shape[0] == three.shape.shape[0]:
-                weight = three.shape
-            squared_r += float(np.sum(weight * (b - a) ** 2))
-            squared_v += float(np.sum(weight * (c - 2 * b + a) ** 2))
+            a, b, c = (getattr(gamma, part) for gamma in (one, two, three))
+            one_rate = max(map(len, (a, b, c))) < len(three.shape)
+            weight = three.shape.sum(axis=0)[None, :] if one_rate else three.shape
+            for rows, _, _, r, v in _logarithms(a, b, c):
+                squared_r += float(np.sum(weight[rows] * r**2))
+                squared_v += float(np.sum(weight[rows] * v**2))
     length = math.sqrt(squared_r / squared_v) if squared_v > 0 else 1.0
     length = min(length, longest)
     if length <= 1.0:
         return None, length
 
     def along(a: Array, b: Array, c: Array) -> Array:
-        la, lb, lc = np.log(a), np.log(b), np.log(c)
-        moved = la + 2 * length * (lb - la) + length**2 * (lc - 2 * lb + la)
-        return np.asarray(np.exp(np.clip(moved, lc - 3.0, lc + 3.0)))
+        out = np.empty((max(map(len, (a, b, c))), a.shape[1]))
+        for rows, first, last, r, v in _logarithms(a, b, c):
+            moved = first + 2 * length * r + length**2 * v
+            out[rows] = np.exp(np.clip(moved, last - 3.0, last + 3.0))
+        return out
 
     parts = []
     for name in ("scores", "loadings"):
-        three = [getattr(state, name) for state in (start, middle, end)]
+        three = [getattr(one, name) for one in (start, middle, end)]
         shape = along(*(one.shape for one in three))
         parts.append(gammas(shape, along(*(one.rate for one in three))))
     jumped = state_of(parts[0], parts[1], data, end.hyper, prior)
     if prior.spike is not None:
         jumped = jumped._replace(labels=end.labels, sticks=end.sticks, active=end.active)
     return jumped, length
+
+
+def _logarithms(a: Array, b: Array, c: Array) -> Iterator[tuple[slice, Array, Array, Array, Array]]:
+    """By blocks of rows: those of a and of c, the first difference, and the second.
+
+    One row of one of them belongs to all rows of the others.
+    """
+    for i in range(0, max(map(len, (a, b, c))), ROWS):
+        rows = slice(i, i + ROWS)
+        first, middle, last = (np.log(one if len(one) == 1 else one[rows]) for one in (a, b, c))
+        yield rows, first, last, middle - first, last - 2 * middle + first

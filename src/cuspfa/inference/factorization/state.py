@@ -79,6 +79,21 @@ def gammas(shape: Array, rate: Array) -> Gammas:
     return Gammas(shape, rate, mean, geometric, log_sums, entropy)
 
 
+class GammaParameters(NamedTuple):
+    """Of independent gamma distributions, (m, K)."""
+
+    shape: Array
+    rate: Array
+    """(m, K) or (1, K)"""
+
+
+class CountParameters(NamedTuple):
+    """A state without its moments, which take four times the memory."""
+
+    scores: GammaParameters
+    loadings: GammaParameters
+
+
 class CountState(NamedTuple):
     """All that the next iteration needs."""
 
@@ -105,6 +120,13 @@ class CountState(NamedTuple):
         """(K,) Σ_i E θ_ih Σ_j E β_jh."""
         return np.asarray(self.scores.totals * self.loadings.totals)
 
+    @property
+    def parameters(self) -> CountParameters:
+        """Those of its distributions alone."""
+        return CountParameters(
+            *(GammaParameters(one.shape, one.rate) for one in (self.scores, self.loadings))
+        )
+
 
 def state_of(
     scores: Gammas,
@@ -129,7 +151,9 @@ def state_of(
 def step_scores(state: CountState, data: Counts, prior: PoissonFactorizationPrior) -> CountState:
     """q(θ_ih) = Ga(a + Σ_j x_ijh, a + s_i Σ_j E β_jh)."""
     a = state.hyper.score_shape
-    rate = a + data.loading_totals(state.loadings.mean)
+    # One rate for all rows where that can be: large tables have many.
+    some = data._replace(exposure=data.exposure[:1]) if data.rows_alike else data
+    rate = a + some.loading_totals(state.loadings.mean)
     return state._replace(scores=gammas(a + state.split.by_row, rate))
 
 
