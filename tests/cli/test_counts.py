@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,8 @@ import pytest
 from scipy import sparse
 from scipy.io import mmwrite
 
-from cuspfa import CuspPoissonFactorization, load
+from cuspfa import CuspPoissonFactorization, Gibbs, load
+from cuspfa.cli.commands import fit_counts
 from cuspfa.posterior import factorization
 
 Program = Callable[..., tuple[int, str, str]]
@@ -79,8 +81,15 @@ def test_a_fit_of_a_table(cuspfa: Program, counts: pd.DataFrame) -> None:
     np.testing.assert_array_equal(load("fit.cusp").components, found.components)
 
 
-def test_a_fit_by_the_sampler(cuspfa: Program, counts: pd.DataFrame) -> None:
+def test_a_fit_by_the_sampler(
+    cuspfa: Program, counts: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
     words = ("fit", "trees.csv", *MODEL, "--exposure", "area", "--method", "gibbs")
+    code, _, err = cuspfa(*words, "--max-time", "0.1", "-o", "fit.cusp")
+    assert code == 2
+    assert "before a chain had its first draw" in " ".join(err.split())
+    assert not Path("fit.cusp").exists()
+    monkeypatch.setattr(fit_counts, "Gibbs", partial(Gibbs, burn_in=1))  # it is long for a test
     code, out, err = cuspfa(*words, "--max-time", "1.5", "-o", "fit.cusp", "--json")
     assert code == 0, err
     content = json.loads(out)
@@ -89,7 +98,7 @@ def test_a_fit_by_the_sampler(cuspfa: Program, counts: pd.DataFrame) -> None:
     assert [one["code"] for one in content["warnings"]][-1] == "sampler_out_of_time"
     found = load("fit.cusp")
     assert found.n_chains == 4
-    assert found.engine.values == {"max_time": 1.5}
+    assert found.engine.values == {"max_time": 1.5, "burn_in": 1}
     assert found.count_probabilities[found.n_active] == max(content["number_probabilities"])
     for command in (("info", "fit.cusp"), ("report", "fit.cusp", "-o", "fit.html")):
         code, out, err = cuspfa(*command)

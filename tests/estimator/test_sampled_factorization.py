@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 import cuspfa
 from cuspfa import CuspPoissonFactorization, Gibbs, PoissonFactorizationPrior
-from cuspfa.errors import ConvergenceWarning, CuspWarning, FileError, InputError
+from cuspfa.errors import ConvergenceWarning, CuspWarning, DataError, FileError, InputError
 from cuspfa.inference.gibbs.chain import GibbsProgress
 from cuspfa.posterior import SampledFactorizationPosterior
 from support import changed_file
@@ -163,11 +163,29 @@ def test_counts_of_zero_and_limits():
 
 
 def test_time_ends_a_sampler():
-    model = CuspPoissonFactorization(method=Gibbs(max_time=0.3, n_draws=10**6), random_state=0)
+    method = Gibbs(max_time=0.5, n_draws=10**6, burn_in=1, thin=1, init="random")
+    model = CuspPoissonFactorization(method=method, random_state=0)
     with pytest.warns(ConvergenceWarning, match="Out of time"):
         model.fit(X)
     assert "out of time" in model.status_
     assert not model.converged_
+
+
+def test_time_that_ends_before_the_first_draw_is_an_error():
+    """The start of a chain is no draw of the number of factors."""
+    model = CuspPoissonFactorization(
+        method=Gibbs(max_time=0.2, burn_in=10**6, init="random"), random_state=0
+    )
+    with pytest.raises(
+        InputError, match=r"max_time ended before a chain had its first draw, after \d+ sweeps"
+    ):
+        model.fit(X)
+    assert not hasattr(model, "posterior_")
+
+
+def test_one_row_is_refused():
+    with pytest.raises(DataError, match="needs two rows or more. Got 1 row"):
+        CuspPoissonFactorization().fit(X[:1])
 
 
 def test_a_callback_sees_each_sweep():

@@ -133,10 +133,9 @@ def _bound_rises(at: VariationalProgress) -> bool:
 def iteration_text(at: VariationalProgress | GibbsProgress) -> str:
     """Progress of an engine, in less than 70 characters."""
     if isinstance(at, GibbsProgress):
-        return (
-            f"chains {at.chains[0] + 1} to {at.chains[1]}: sweep {at.sweep} of {at.n_sweeps}, "
-            f"{at.n_factors:.1f} factors"
-        )
+        first, last = at.chains[0] + 1, at.chains[1]
+        which = f"chain {first}" if first == last else f"chains {first} to {last}"
+        return f"{which}: sweep {at.sweep} of {at.n_sweeps}, {at.n_factors:.1f} factors"
     if not at.rise > 0:
         best = f" (best {at.best_lower_bound:.1f})"
         return f"K = {at.n_factors}, iteration {at.iteration}, bound {at.lower_bound:.1f}{best}"

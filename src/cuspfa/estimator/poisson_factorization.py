@@ -213,7 +213,10 @@ class CuspPoissonFactorization(
         n, p = data.n, data.p
         given = given_number(self.n_factors)
         if given is not None and given > min(n, p):
-            raise must_be("n_factors", f"at most {min(n, p)}, the rows or columns", given)
+            what = f"at most {min(n, p)}, the smaller number of the {n} rows and {p} columns"
+            raise must_be("n_factors", what, given)
+        if n < 2:
+            raise DataError(f"A fit needs two rows or more. Got {n} row: n_samples={n}.")
         if given == 0 and data.x.nnz:
             raise DataError("n_factors=0 cannot explain counts above zero. Use 1 or more.")
         prior = (self.prior or PoissonFactorizationPrior()).for_data(data.mean_rate)

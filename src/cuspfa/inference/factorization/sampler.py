@@ -17,6 +17,7 @@ import numpy as np
 
 from cuspfa._typing import Array, Indices
 from cuspfa.data.counts import Counts
+from cuspfa.errors import InputError
 from cuspfa.inference.factorization.jumps import SWEEPS_PER_JUMP, jump
 from cuspfa.inference.factorization.kernels import CountDraw, adapt, draw_from_q, gamma, sweep
 from cuspfa.inference.factorization.state import CountState
@@ -157,10 +158,7 @@ def run_chain(
     seconds: float | None = None,
     method: Gibbs,
 ) -> ChainDraws:
-    """Sweep from a state; of every `kept_every`-th draw scores and loadings are kept.
-
-    Where time ends before the first draw, the last state is the only one.
-    """
+    """Sweep from a state; of every `kept_every`-th draw scores and loadings are kept."""
     end = math.inf if seconds is None else time.monotonic() + seconds
     kept: list[CountDraw] = []
     numbers: list[int] = []
@@ -183,8 +181,12 @@ def run_chain(
         if method.callback is not None:
             found = float(at.active.sum())
             method.callback(GibbsProgress(number, plan.sweeps, found, (chain, chain + 1)))
-    if not numbers:
-        keep(at)
+    if not numbers:  # the start is no draw, and what is known of it no result
+        raise InputError(
+            f"max_time ended before a chain had its first draw, after {number} sweeps, of which "
+            f"the first {method.burn_in} do not count. Raise max_time, lower burn_in, or fit with "
+            "method='variational'."
+        )
     return ChainDraws(kept, np.array(numbers), np.array(logs), np.array(values), number)
 
 
