@@ -94,8 +94,9 @@ class Counts(NamedTuple):
     def rates(self, scores: Array, loadings: Array, out: Array | None = None) -> Array:
         """Σ_h θ_ih β_jh of the cells with counts, in their order."""
         out = np.empty(self.x.nnz) if out is None else out
-        for start in range(0, len(out), BLOCK):
-            block = slice(start, min(start + BLOCK, len(out)))
+        size = max(BLOCK // max(scores.shape[1], 1), 1)  # each count takes K numbers
+        for start in range(0, len(out), size):
+            block = slice(start, min(start + size, len(out)))
             cells = np.arange(block.start, block.stop)
             rows = np.searchsorted(self.x.indptr, cells, side="right") - 1
             columns = self.x.indices[block]

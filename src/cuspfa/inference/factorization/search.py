@@ -179,6 +179,7 @@ def larger(
         v = v / np.linalg.norm(v)
         u = r * (ratio @ (c * v)) / s - r * (c @ v)
         v = c * (ratio.T @ (r * u / s)) - c * (r @ u)
+    del rates, ratio  # a number for each count, not needed where the new state is made
     u_parts, v_parts = (u / r, -u / r), (v / c, -v / c)
     best = max(
         (0, 1),
