@@ -128,7 +128,7 @@ def app() -> list[dict[str, Any]]:
             "Measured in Chromium without a window, by a clock, from the change to the frame after "
             "the new answer was drawn: the slowest change of its kind. *At once* is as soon as the "
             "report is there, *fitted in advance* when the page has done what it does while nobody "
-            "asks for anything. A change of columns includes a tenth of a second in which the page "
+            "asks for anything. A change of columns includes 30 ms in which the page "
             "waits for further ticks.",
             "Memory is that of a process which no other shares. Each fit has other settings, and "
             "its report is made; the tenth and the fiftieth have the same. Of the script in the "

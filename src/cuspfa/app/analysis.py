@@ -43,7 +43,7 @@ from cuspfa.reporting.summary import summary_draws
 from cuspfa.rotation.aligned import AlignedDraws
 from cuspfa.rotation.gpa import as_rotation
 
-KEPT_FITS = 24
+KEPT_FITS = 20
 """Fits that are kept, so that a setting that was tried before is answered at once."""
 SELECTABLE = ("covariate", "id", "counter")
 """Reasons for dropping a column that the user may overrule."""
@@ -142,8 +142,11 @@ class Analysis:
         return fit_options(settings, self.name or None, self.file.names, self.usual, self.missing)
 
     def has_fit(self, settings: PageSettings) -> bool:
-        """Is this fit known, so that it takes no time?"""
-        return self.loaded is not None or settings.fitted in self._fits
+        """Is this fit known, so that it takes no time? Who asks may need it next: it is kept."""
+        known = settings.fitted in self._fits
+        if known:
+            self._fits.move_to_end(settings.fitted)
+        return self.loaded is not None or known
 
     def fit(
         self, settings: PageSettings, callback: Callable[[Any], None] | None = None

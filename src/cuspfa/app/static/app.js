@@ -1,7 +1,7 @@
 "use strict";
 /* The page of `cuspfa app`. The server computes; this shows what it sends, and sends what is asked. */
 (() => {
-  const MORE_TICKS = 100;  // milliseconds to wait for another one
+  const MORE_TICKS = 30;  // milliseconds to wait for another one, as of a group of columns
   const byId = (id) => document.getElementById(id);
   const result = byId("result");
   let limits = { upload: Infinity };
