@@ -17,8 +17,8 @@ from cuspfa._typing import Array
 from cuspfa.data.counts import Counts
 from cuspfa.inference.factorization.state import (
     CountBound,
-    CountParameters,
     CountState,
+    StateParameters,
     gammas,
     iteration,
     lower_bound,
@@ -136,8 +136,8 @@ class _FellError(Exception):
 
 
 def extrapolated(
-    start: CountParameters,
-    middle: CountParameters,
+    start: StateParameters,
+    middle: StateParameters,
     end: CountState,
     data: Counts,
     prior: PoissonFactorizationPrior,

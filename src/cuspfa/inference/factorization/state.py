@@ -87,7 +87,7 @@ class GammaParameters(NamedTuple):
     """(m, K) or (1, K)"""
 
 
-class CountParameters(NamedTuple):
+class StateParameters(NamedTuple):
     """A state without its moments, which take four times the memory."""
 
     scores: GammaParameters
@@ -121,9 +121,9 @@ class CountState(NamedTuple):
         return np.asarray(self.scores.totals * self.loadings.totals)
 
     @property
-    def parameters(self) -> CountParameters:
+    def parameters(self) -> StateParameters:
         """Those of its distributions alone."""
-        return CountParameters(
+        return StateParameters(
             *(GammaParameters(one.shape, one.rate) for one in (self.scores, self.loadings))
         )
 
