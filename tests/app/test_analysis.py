@@ -182,10 +182,21 @@ def test_draws_are_made_once_for_all_axes(analysis, usual):
 def test_few_fits_are_kept(file):
     analysis = open_table(file, "answers.csv")
     names = analysis.usual
-    for number in range(40):
-        columns = names[:4] if number % 2 else names[4:8]
-        analysis.fit(PageSettings(columns, None, n_factors=1, model_error=round(0.001 * number, 3)))
-    assert len(analysis._fits) == len(analysis._turned) == 24
+    made = [
+        PageSettings(
+            names[:4] if number % 2 else names[4:8],
+            None,
+            n_factors=1,
+            model_error=round(0.001 * number, 3),
+        )
+        for number in range(40)
+    ]
+    for settings in made:
+        analysis.fit(settings)
+        assert analysis.has_fit(made[0])  # it may be needed next, and so is kept
+    assert len(analysis._fits) == len(analysis._turned) == 20
+    assert not analysis.has_fit(made[1])
+    assert analysis.has_fit(made[-1])
 
 
 def test_markup_in_names_is_text(tmp_path):
